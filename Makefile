@@ -1,0 +1,65 @@
+# Tasks, grouped. `make help` lists them; each works on a fresh machine with python3 and make.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+PYTHON ?= python3
+BIN := .venv/bin
+ARGS ?=
+
+.PHONY: help
+help: ## this list
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# The virtual environment is made anew when what it holds is declared differently.
+.venv/.ready: pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo "setting up .venv (once)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+.PHONY: setup
+setup: .venv/.ready
+
+##@ Use it
+.PHONY: demo
+demo: setup ## the main job on the embedded cluster (ARGS="--help" for more)
+	@$(BIN)/fairlead demo $(ARGS)
+
+##@ Test it
+.PHONY: test
+test: setup controlplane ## everything, at reduced, seeded counts (what CI runs)
+	@$(BIN)/python -m pytest $(ARGS)
+
+.PHONY: check
+check: setup ## ruff, mypy strict, import-linter, fast tests
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/python -m pytest -q -m "not real and not slow" $(ARGS)
+
+.PHONY: verify
+verify: setup controlplane ## the full counts and sizes, and the benchmarks; prints one table
+	@$(BIN)/python -m benchmarks.verify $(ARGS)
+
+.PHONY: coverage
+coverage: setup ## HTML coverage of the fast tests, in htmlcov/
+	@$(BIN)/python -m pytest -q -m "not real and not slow" --cov --cov-report=html --cov-report=term:skip-covered
+	@echo "htmlcov/index.html"
+
+.PHONY: bench
+bench: setup controlplane ## the benchmarks, each with its target beside it
+	@$(BIN)/python -m benchmarks.verify --benchmarks-only $(ARGS)
+
+.PHONY: controlplane
+controlplane: setup ## build the real control plane once (ARGS="kubectl etcd" for some); prints its folder
+	@$(BIN)/python -m fairlead.rig.build $(ARGS)
+
+##@ Keep it tidy
+.PHONY: format
+format: setup ## ruff's formatter and its safe fixes
+	@$(BIN)/ruff format --quiet .
+	@$(BIN)/ruff check --quiet --fix .
+
+.PHONY: clean
+clean: ## remove what can be made again (not the control plane's cache)
+	@rm -rf .venv htmlcov dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

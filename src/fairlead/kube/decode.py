@@ -1,0 +1,85 @@
+"""From bytes or plain data to typed objects; a bad object gives an error that names it and the field.
+
+Decoding skips every field that no struct declares. In Kubernetes' JSON a null is the same as an
+absent field; our structs do not say so for each field, because nulls are rare: they are stripped
+on a second try, only when the first one fails.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from fairlead.errors import BadObject
+
+__all__ = ["call_it", "convert", "decode", "decoder", "strip_nulls"]
+
+T = TypeVar("T")
+
+_PATH = re.compile(r"(?P<problem>.*?)(?: - at `(?:key in )?\$(?P<path>[^`]*)`)?", re.DOTALL)
+
+
+def decoder(kind: type[T]) -> Callable[[bytes], T]:
+    """A decoder for one kind that can be kept and called per object.
+
+    >>> from fairlead.kube.pod import Pod
+    >>> decoder(Pod)(b'{"metadata": {"name": "a"}, "spec": {"tolerations": null}}').metadata.name
+    'a'
+    """
+    fast = msgspec.json.Decoder(kind).decode
+
+    def read(data: bytes) -> T:
+        try:
+            return fast(data)
+        except msgspec.ValidationError:
+            return convert(msgspec.json.decode(data), kind)
+        except msgspec.DecodeError as error:
+            raise BadObject(kind.__name__, "", f"not JSON: {error}") from error
+        except UnicodeDecodeError as error:
+            raise BadObject(kind.__name__, "", f"not UTF-8: {error}") from error
+
+    return read
+
+
+def decode(data: bytes, kind: type[T]) -> T:
+    """One object from its JSON."""
+    return decoder(kind)(data)
+
+
+def convert(data: object, kind: type[T]) -> T:
+    """One object from plain data (as YAML or JSON gives it)."""
+    try:
+        return msgspec.convert(data, kind)
+    except msgspec.ValidationError:
+        pass
+    try:
+        return msgspec.convert(strip_nulls(data), kind)
+    except msgspec.ValidationError as error:
+        found = _PATH.fullmatch(str(error))
+        problem, path = (found["problem"], found["path"] or "") if found else (str(error), "")
+        raise BadObject(call_it(data, kind.__name__), path.lstrip("."), problem) from error
+
+
+def call_it(data: object, kind: str = "object") -> str:
+    """How messages call an object: ``Pod shop/web-1``; says so when it has no name."""
+    if not isinstance(data, dict):
+        return f"{kind} (a {type(data).__name__}, not an object)"
+    said = data.get("kind")
+    kind = said if isinstance(said, str) and said else kind
+    metadata = data.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    name = metadata.get("name") or metadata.get("generateName") or "(no name)"
+    namespace = metadata.get("namespace")
+    return f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
+
+
+def strip_nulls(data: Any) -> Any:
+    """Plain data without null members and null list items (a null item of a list is dropped too)."""
+    if isinstance(data, dict):
+        return {key: strip_nulls(value) for key, value in data.items() if value is not None}
+    if isinstance(data, list | tuple):
+        return [strip_nulls(value) for value in data if value is not None]
+    return data

@@ -1,0 +1,290 @@
+"""Pods: only the fields that a rule, a door or a message reads."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from fairlead.kube.meta import Condition, Object, ObjectMeta
+from fairlead.kube.selectors import LabelSelector, Requirement
+from fairlead.kube.tolerations import Toleration
+
+__all__ = [
+    "Affinity",
+    "Container",
+    "ContainerPort",
+    "ContainerStatus",
+    "NodeAffinity",
+    "NodeSelector",
+    "NodeSelectorTerm",
+    "Pod",
+    "PodAffinity",
+    "PodAffinityTerm",
+    "PodSpec",
+    "PodStatus",
+    "PreferredNodeTerm",
+    "Quantities",
+    "Resources",
+    "TopologySpreadConstraint",
+    "Volume",
+    "WeightedPodAffinityTerm",
+]
+
+# As they came; fairlead.kube.quantity gives them meaning. Numbers occur in hand-written YAML.
+Quantities = dict[str, str | int | float]
+
+
+class ResourceClaimUse(Object, frozen=True, gc=False):
+    """A container's use of one of the pod's resource claims."""
+
+    name: str
+    request: str = ""
+
+
+class Resources(Object, frozen=True, gc=False):
+    """Requests and limits of a container or of a whole pod."""
+
+    requests: Quantities = {}
+    limits: Quantities = {}
+    claims: tuple[ResourceClaimUse, ...] = ()
+
+
+class ContainerPort(Object, frozen=True, gc=False):
+    """A port; only `host_port` is scarce."""
+
+    container_port: int = 0
+    host_port: int = 0
+    host_ip: str = msgspec.field(name="hostIP", default="")
+    protocol: str = "TCP"
+
+
+class Container(Object, frozen=True, gc=False):
+    """A container; an init container with ``restartPolicy: Always`` is a sidecar."""
+
+    name: str = ""
+    image: str = ""
+    resources: Resources = Resources()
+    ports: tuple[ContainerPort, ...] = ()
+    restart_policy: str = ""
+
+
+class NodeSelectorTerm(Object, frozen=True, gc=False):
+    """Expressions over labels and over fields, all of which must hold."""
+
+    match_expressions: tuple[Requirement, ...] = ()
+    match_fields: tuple[Requirement, ...] = ()
+
+
+class NodeSelector(Object, frozen=True, gc=False):
+    """Terms, one of which must hold."""
+
+    node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
+
+
+class PreferredNodeTerm(Object, frozen=True, gc=False):
+    """A term worth `weight`."""
+
+    weight: int
+    preference: NodeSelectorTerm = NodeSelectorTerm()
+
+
+class NodeAffinity(Object, frozen=True, gc=False):
+    """Which nodes a pod must or would rather be on."""
+
+    required: NodeSelector | None = msgspec.field(
+        name="requiredDuringSchedulingIgnoredDuringExecution", default=None
+    )
+    preferred: tuple[PreferredNodeTerm, ...] = msgspec.field(
+        name="preferredDuringSchedulingIgnoredDuringExecution", default=()
+    )
+
+
+class PodAffinityTerm(Object, frozen=True, gc=False):
+    """Which pods, seen over which topology."""
+
+    topology_key: str
+    label_selector: LabelSelector | None = None
+    namespaces: tuple[str, ...] = ()
+    namespace_selector: LabelSelector | None = None
+    match_label_keys: tuple[str, ...] = ()
+    mismatch_label_keys: tuple[str, ...] = ()
+
+
+class WeightedPodAffinityTerm(Object, frozen=True, gc=False):
+    """A term worth `weight`."""
+
+    weight: int
+    pod_affinity_term: PodAffinityTerm
+
+
+class PodAffinity(Object, frozen=True, gc=False):
+    """Affinity or anti-affinity to other pods."""
+
+    required: tuple[PodAffinityTerm, ...] = msgspec.field(
+        name="requiredDuringSchedulingIgnoredDuringExecution", default=()
+    )
+    preferred: tuple[WeightedPodAffinityTerm, ...] = msgspec.field(
+        name="preferredDuringSchedulingIgnoredDuringExecution", default=()
+    )
+
+
+class Affinity(Object, frozen=True, gc=False):
+    """All that a pod says about where it belongs, but selectors and tolerations."""
+
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class TopologySpreadConstraint(Object, frozen=True, gc=False):
+    """How evenly pods like this one must lie over a topology."""
+
+    max_skew: int
+    topology_key: str
+    when_unsatisfiable: str = "DoNotSchedule"
+    label_selector: LabelSelector | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str = "Honor"
+    node_taints_policy: str = "Ignore"
+    match_label_keys: tuple[str, ...] = ()
+
+
+class ClaimSource(Object, frozen=True, gc=False):
+    """A volume's claim."""
+
+    claim_name: str
+    read_only: bool = False
+
+
+class EphemeralSource(Object, frozen=True, gc=False):
+    """A claim made from a template and named after the pod and volume."""
+
+    volume_claim_template: dict[str, object] = {}
+
+
+class Disk(Object, frozen=True, gc=False):
+    """An inline disk of a cloud; which name field is set tells which cloud."""
+
+    volume_id: str = msgspec.field(name="volumeID", default="")
+    pd_name: str = ""
+    disk_name: str = ""
+    image: str = ""
+    monitors: tuple[str, ...] = ()
+    pool: str = ""
+    iqn: str = ""
+    target_portal: str = ""
+    lun: int = 0
+    read_only: bool = False
+
+
+class CSISource(Object, frozen=True, gc=False):
+    """An inline CSI volume."""
+
+    driver: str
+    read_only: bool | None = None
+
+
+class Volume(Object, frozen=True, gc=False):
+    """A volume; kinds that no rule reads are all alike to us."""
+
+    name: str = ""
+    persistent_volume_claim: ClaimSource | None = None
+    ephemeral: EphemeralSource | None = None
+    csi: CSISource | None = None
+    aws_elastic_block_store: Disk | None = None
+    gce_persistent_disk: Disk | None = None
+    azure_disk: Disk | None = None
+    cinder: Disk | None = None
+    rbd: Disk | None = None
+    iscsi: Disk | None = None
+
+
+class SchedulingGate(Object, frozen=True, gc=False):
+    """A reason, set by somebody else, not to schedule yet."""
+
+    name: str
+
+
+class PodResourceClaim(Object, frozen=True, gc=False):
+    """A dynamic resource claim of the pod."""
+
+    name: str
+    resource_claim_name: str = ""
+    resource_claim_template_name: str = ""
+
+
+class SchedulingGroup(Object, frozen=True, gc=False):
+    """Kubernetes' own way to name a pod's gang."""
+
+    pod_group_name: str = ""
+
+
+class PodOS(Object, frozen=True, gc=False):
+    """The operating system the pod is for."""
+
+    name: str = ""
+
+
+class PodSpec(Object, frozen=True, gc=False):
+    """What a pod asks for. Equal specs of one template are shared in memory by who keeps many."""
+
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    scheduler_name: str = "default-scheduler"
+    node_name: str = ""
+    priority: int | None = None
+    priority_class_name: str = ""
+    preemption_policy: str = "PreemptLowerPriority"
+    node_selector: dict[str, str] = {}
+    affinity: Affinity | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
+    overhead: Quantities = {}
+    resources: Resources | None = None
+    volumes: tuple[Volume, ...] = ()
+    scheduling_gates: tuple[SchedulingGate, ...] = ()
+    resource_claims: tuple[PodResourceClaim, ...] = ()
+    scheduling_group: SchedulingGroup | None = None
+    os: PodOS | None = None
+    host_network: bool = False
+    restart_policy: str = "Always"
+    termination_grace_period_seconds: int | None = None
+    active_deadline_seconds: int | None = None
+
+
+class ContainerStatus(Object, frozen=True, gc=False):
+    """What a container actually has, which in-place resize makes differ from its spec."""
+
+    name: str = ""
+    ready: bool = False
+    allocated_resources: Quantities = {}
+    resources: Resources | None = None
+
+
+class PodStatus(Object, frozen=True, gc=False):
+    """What the cluster says of a pod."""
+
+    phase: str = ""
+    reason: str = ""
+    nominated_node_name: str = ""
+    start_time: datetime | None = None
+    conditions: tuple[Condition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    allocated_resources: Quantities = {}
+    resources: Resources | None = None
+    resize: str = ""
+
+
+class Pod(Object, frozen=True, gc=False):
+    """A pod."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def terminal(self) -> bool:
+        """Whether it has finished: such a pod does not exist for scheduling."""
+        return self.status.phase in ("Succeeded", "Failed")

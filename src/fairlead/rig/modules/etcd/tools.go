@@ -1,0 +1,6 @@
+//go:build tools
+
+// Package tools names the program this module pins, so that `go mod tidy` keeps what it needs.
+package tools
+
+import _ "go.etcd.io/etcd/server/v3"
