@@ -1,0 +1,61 @@
+"""The command line: nouns then verbs, ``-o json|yaml|table``, kubectl's flags where they mean the same.
+
+Commands are imported only when called, so that ``fairlead --help`` stays fast. Each lives in a module
+of its own whose attribute `command` is the click command.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+import click
+
+import fairlead
+from fairlead.errors import FairleadError
+
+__all__ = ["main"]
+
+# name → (module, one line for --help: kept here so that listing imports nothing)
+_COMMANDS: dict[str, tuple[str, str]] = {
+    "dev": ("fairlead.cli.dev", "A real control plane on this machine, with simulated nodes."),
+    "explain": ("fairlead.cli.explain", "Why a pod fits, or not, on each node of a cluster given as files."),
+    "plan": ("fairlead.cli.plan", "What would be bound, evicted and held, for a cluster given as files."),
+    "demo": ("fairlead.cli.demo", "The main job, told on the embedded cluster."),
+}
+
+
+class _Lazy(click.Group):
+    """A group whose commands are imported when asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        command = import_module(_COMMANDS[cmd_name][0]).command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _COMMANDS[name][1]) for name in self.list_commands(ctx)])
+
+
+@click.command(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(fairlead.__version__, prog_name="fairlead")
+def _fairlead() -> None:
+    """Decides which pod goes on which Kubernetes node, and says why.
+
+    Exit codes: 0 done; 1 it failed, the message says why; 2 the input cannot be used.
+    """
+
+
+def main() -> None:
+    """Run the command line; bad input ends with a message, never with a traceback."""
+    try:
+        _fairlead()
+    except FairleadError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(error.exit_code)
