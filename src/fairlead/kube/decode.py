@@ -19,6 +19,8 @@ __all__ = ["call_it", "convert", "decode", "decoder", "strip_nulls"]
 
 T = TypeVar("T")
 
+_TOO_DEEP = "nested too deeply, or contains itself"
+
 _PATH = re.compile(r"(?P<problem>.*?)(?: - at `(?:key in )?\$(?P<path>[^`]*)`)?", re.DOTALL)
 
 
@@ -33,13 +35,17 @@ def decoder(kind: type[T]) -> Callable[[bytes], T]:
 
     def read(data: bytes) -> T:
         try:
-            return fast(data)
-        except msgspec.ValidationError:
-            return convert(msgspec.json.decode(data), kind)
+            try:
+                return fast(data)
+            except msgspec.ValidationError:
+                plain = msgspec.json.decode(data)
         except msgspec.DecodeError as error:
             raise BadObject(kind.__name__, "", f"not JSON: {error}") from error
         except UnicodeDecodeError as error:
             raise BadObject(kind.__name__, "", f"not UTF-8: {error}") from error
+        except RecursionError as error:
+            raise BadObject(kind.__name__, "", _TOO_DEEP) from error
+        return convert(plain, kind)
 
     return read
 
@@ -55,8 +61,12 @@ def convert(data: object, kind: type[T]) -> T:
         return msgspec.convert(data, kind)
     except msgspec.ValidationError:
         pass
+    except RecursionError as error:
+        raise BadObject(call_it(data, kind.__name__), "", _TOO_DEEP) from error
     try:
         return msgspec.convert(strip_nulls(data), kind)
+    except RecursionError as error:
+        raise BadObject(call_it(data, kind.__name__), "", _TOO_DEEP) from error
     except msgspec.ValidationError as error:
         found = _PATH.fullmatch(str(error))
         problem, path = (found["problem"], found["path"] or "") if found else (str(error), "")

@@ -29,7 +29,7 @@ _MAX_NANO = (2**63 - 1) * NANO_PER_UNIT
 
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
-_SHAPE = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?(Ki|Mi|Gi|Ti|Pi|Ei|[eE][+-]?\d+|[numkMGTPE]?)")
+_SHAPE = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?(Ki|Mi|Gi|Ti|Pi|Ei|[eE][+-]?\d+|[numkMGTPE]?)", re.ASCII)
 
 
 class QuantityError(ValueError):
@@ -53,21 +53,21 @@ def nano(quantity: str | int | float) -> int:
 
 
 def milli(quantity: str | int | float) -> int:
-    """The quantity in thousandths, rounded up (as for cpu).
+    """The quantity in thousandths, rounded away from zero (as for cpu).
 
     >>> milli("1.5"), milli("1u"), milli("0.0001")
     (1500, 1, 1)
     """
-    return -(-nano(quantity) // NANO_PER_MILLI)
+    return _away_from_zero(nano(quantity), NANO_PER_MILLI)
 
 
 def value(quantity: str | int | float) -> int:
-    """The quantity in whole units, rounded up (bytes, counts).
+    """The quantity in whole units, rounded away from zero (bytes, counts).
 
     >>> value("1Ki"), value("100m"), value("1.5Gi")
     (1024, 1, 1610612736)
     """
-    return -(-nano(quantity) // NANO_PER_UNIT)
+    return _away_from_zero(nano(quantity), NANO_PER_UNIT)
 
 
 def format_milli(amount_milli: int) -> str:
@@ -95,7 +95,8 @@ def format_bytes(amount: int) -> str:
 @lru_cache(maxsize=65536)
 def _parse(text: str) -> int:
     found = _SHAPE.fullmatch(text)
-    if found is None or not (found[2] or found[3]):
+    # A suffix without digits is zero to the API server, so it is to us.
+    if found is None or not (found[2] or found[3] or found[4]):
         raise QuantityError(f"{text!r} is not a quantity")
     sign, whole, fraction, suffix = found[1], found[2], found[3] or "", found[4]
     digits = int((whole or "0") + fraction)
@@ -108,6 +109,10 @@ def _parse(text: str) -> int:
         numerator, exponent = digits, power + 9 - len(fraction)
     amount = numerator * 10**exponent if exponent >= 0 else -(-numerator // 10**-exponent)
     return _cap(-amount if sign == "-" else amount)
+
+
+def _away_from_zero(amount: int, unit: int) -> int:
+    return -(-amount // unit) if amount >= 0 else amount // unit
 
 
 def _cap(amount: int) -> int:
