@@ -1,0 +1,112 @@
+"""PodDisruptionBudgets as preemption sees them: how many evictions of a set would break one.
+
+Counted as kube-scheduler does, from ``status.disruptionsAllowed``: a budget with an empty selector
+matches nothing, pods without labels match none, and pods already in ``status.disruptedPods`` cost
+nothing. The subtle thing: evictions that we have sent but not yet seen in the status must be
+counted too, or two preemptors of one moment would spend the same allowance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from fairlead.kube.pod import Pod
+from fairlead.kube.selectors import Requirement, matches
+from fairlead.kube.workloads import PodDisruptionBudget
+
+__all__ = ["Budgets"]
+
+
+class Budgets:
+    """All budgets, by namespace. Invariant: `version` grows whenever an answer could change."""
+
+    __slots__ = ("_budgets", "_in_flight", "_memo", "version")
+
+    def __init__(self, budgets: Iterable[PodDisruptionBudget] = ()) -> None:
+        self._budgets: dict[str, dict[str, PodDisruptionBudget]] = {}
+        self._in_flight: dict[str, tuple[str, ...]] = {}  # pod uid → budgets it spends from
+        self._memo: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[PodDisruptionBudget, ...]] = {}
+        self.version = 0
+        for budget in budgets:
+            self.seen(budget)
+
+    def seen(self, budget: PodDisruptionBudget) -> None:
+        """Add a budget or replace what was known of it."""
+        self._budgets.setdefault(budget.metadata.namespace, {})[budget.metadata.name] = budget
+        self._changed()
+
+    def gone(self, namespace: str, name: str) -> None:
+        """Forget a budget."""
+        if self._budgets.get(namespace, {}).pop(name, None) is not None:
+            self._changed()
+
+    def evicting(self, pod: Pod) -> None:
+        """An eviction of `pod` was sent: its budgets have one less to give until it is seen gone."""
+        held = tuple(budget.metadata.key for budget in self.of(pod) if not _spent(budget, pod))
+        if held and pod.metadata.uid not in self._in_flight:
+            self._in_flight[pod.metadata.uid] = held
+            self.version += 1
+
+    def settled(self, uid: str) -> None:
+        """The eviction of the pod with this UID is over, one way or the other."""
+        if self._in_flight.pop(uid, None) is not None:
+            self.version += 1
+
+    def of(self, pod: Pod) -> tuple[PodDisruptionBudget, ...]:
+        """The budgets that protect `pod`, in order of name."""
+        budgets = self._budgets.get(pod.metadata.namespace)
+        if not budgets or not pod.metadata.labels:
+            return ()
+        key = (pod.metadata.namespace, tuple(sorted(pod.metadata.labels.items())))
+        found = self._memo.get(key)
+        if found is None:
+            found = tuple(
+                budget for _, budget in sorted(budgets.items()) if _protects(budget, pod.metadata.labels)
+            )
+            self._memo[key] = found
+        return found
+
+    def allowed(self, budget: PodDisruptionBudget) -> int:
+        """How many more pods of `budget` may go, evictions in flight taken off."""
+        key = budget.metadata.key
+        return budget.status.disruptions_allowed - sum(held.count(key) for held in self._in_flight.values())
+
+    def violations(self, pods: Iterable[Pod]) -> int:
+        """How many of `pods`, taken in this order, would go beyond what their budgets allow."""
+        left: dict[str, int] = {}
+        broken = 0
+        for pod in pods:
+            beyond = False
+            for budget in self.of(pod):
+                # The API server has already counted pods in disruptedPods.
+                if _spent(budget, pod) or pod.metadata.uid in self._in_flight:
+                    continue
+                key = budget.metadata.key
+                left[key] = left.get(key, self.allowed(budget)) - 1
+                beyond = beyond or left[key] < 0
+            broken += beyond
+        return broken
+
+    def _changed(self) -> None:
+        self._memo.clear()
+        self.version += 1
+
+
+_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+
+
+def _protects(budget: PodDisruptionBudget, labels: Mapping[str, str]) -> bool:
+    selector = budget.spec.selector
+    if selector is None or selector.empty:
+        return False
+    return all(_legal(one) for one in selector.match_expressions) and matches(selector, labels)
+
+
+def _legal(requirement: Requirement) -> bool:
+    # kube-scheduler skips a budget whose selector cannot be read; so do we, rather than guess.
+    values = bool(requirement.values)
+    return requirement.operator in _OPERATORS and values == (requirement.operator in ("In", "NotIn"))
+
+
+def _spent(budget: PodDisruptionBudget, pod: Pod) -> bool:
+    return pod.metadata.name in budget.status.disrupted_pods

@@ -1,0 +1,81 @@
+"""A pod's priority: annotation `priority`, else ``spec.priority``, else 0.
+
+The subtle thing: the annotation side-steps PriorityClass quota, so it may be honoured only in some
+namespaces and only up to a cap; a value that is malformed or too high never stops the pod, it is
+reported and replaced.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import msgspec
+
+from fairlead.kube.pod import Pod
+from fairlead.kube.selectors import LabelSelector, matches
+
+__all__ = ["ANNOTATION", "UNTOUCHABLE", "Priority", "PriorityAnnotation", "may_be_victim", "priority_of"]
+
+ANNOTATION = "priority"
+
+# Kubernetes' own system classes start here; such a pod is never a victim, whoever asks.
+UNTOUCHABLE = 2_000_000_000
+
+_INT32 = range(-(2**31), 2**31)
+
+
+class PriorityAnnotation(msgspec.Struct, frozen=True):
+    """Where the annotation is honoured (None: everywhere) and how high it may reach."""
+
+    namespace_selector: LabelSelector | None = None
+    max: int = 1_000_000_000
+
+
+class Priority(msgspec.Struct, frozen=True):
+    """The priority that counts and, when the annotation was not taken as it stands, why."""
+
+    value: int
+    problem: str = ""
+
+
+def priority_of(
+    pod: Pod,
+    annotation: PriorityAnnotation | None = None,
+    namespace_labels: Mapping[str, str] | None = None,
+) -> Priority:
+    """The priority that counts for `pod`.
+
+    >>> from fairlead.kube.meta import ObjectMeta
+    >>> priority_of(Pod(metadata=ObjectMeta(annotations={"priority": "7"}))).value
+    7
+    """
+    declared = pod.spec.priority or 0
+    text = pod.metadata.annotations.get(ANNOTATION)
+    if text is None:
+        return Priority(declared)
+    limits = annotation or _EVERYWHERE
+    if limits.namespace_selector is not None and not matches(
+        limits.namespace_selector, namespace_labels or {}
+    ):
+        return Priority(declared)
+    if re.fullmatch(r"\s*[+-]?\d{1,20}\s*", text, re.ASCII) is None or int(text) < _INT32.start:
+        return Priority(
+            declared, f"annotation {ANNOTATION}: {_shown(text)} is not an integer; using {declared}"
+        )
+    wanted = int(text)
+    if wanted > limits.max:
+        return Priority(limits.max, f"annotation {ANNOTATION}: {wanted} is above the cap; using {limits.max}")
+    return Priority(wanted)
+
+
+def may_be_victim(priority: int, preemptor: int) -> bool:
+    """Whether a pod of `priority` may be evicted for one of `preemptor`."""
+    return priority < preemptor and priority < UNTOUCHABLE
+
+
+_EVERYWHERE = PriorityAnnotation()
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 40 else text[:40] + "…")
