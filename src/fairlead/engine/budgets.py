@@ -20,11 +20,12 @@ __all__ = ["Budgets"]
 class Budgets:
     """All budgets, by namespace. Invariant: `version` grows whenever an answer could change."""
 
-    __slots__ = ("_budgets", "_in_flight", "_memo", "version")
+    __slots__ = ("_budgets", "_in_flight", "_memo", "_spending", "version")
 
     def __init__(self, budgets: Iterable[PodDisruptionBudget] = ()) -> None:
         self._budgets: dict[str, dict[str, PodDisruptionBudget]] = {}
         self._in_flight: dict[str, tuple[str, ...]] = {}  # pod uid → budgets it spends from
+        self._spending: dict[str, int] = {}  # the same, counted by budget
         self._memo: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[PodDisruptionBudget, ...]] = {}
         self.version = 0
         for budget in budgets:
@@ -45,12 +46,16 @@ class Budgets:
         held = tuple(budget.metadata.key for budget in self.of(pod) if not _spent(budget, pod))
         if held and pod.metadata.uid not in self._in_flight:
             self._in_flight[pod.metadata.uid] = held
+            for key in held:
+                self._spending[key] = self._spending.get(key, 0) + 1
             self.version += 1
 
     def settled(self, uid: str) -> None:
         """The eviction of the pod with this UID is over, one way or the other."""
-        if self._in_flight.pop(uid, None) is not None:
-            self.version += 1
+        held = self._in_flight.pop(uid, ())
+        for key in held:
+            self._spending[key] -= 1
+        self.version += bool(held)
 
     def of(self, pod: Pod) -> tuple[PodDisruptionBudget, ...]:
         """The budgets that protect `pod`, in order of name."""
@@ -68,8 +73,7 @@ class Budgets:
 
     def allowed(self, budget: PodDisruptionBudget) -> int:
         """How many more pods of `budget` may go, evictions in flight taken off."""
-        key = budget.metadata.key
-        return budget.status.disruptions_allowed - sum(held.count(key) for held in self._in_flight.values())
+        return budget.status.disruptions_allowed - self._spending.get(budget.metadata.key, 0)
 
     def violations(self, pods: Iterable[Pod]) -> int:
         """How many of `pods`, taken in this order, would go beyond what their budgets allow."""
