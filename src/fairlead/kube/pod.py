@@ -59,6 +59,12 @@ class ContainerPort(Object, frozen=True, gc=False):
     protocol: str = "TCP"
 
 
+class RestartRule(Object, frozen=True, gc=False):
+    """What to do when a container exits; restarting all of them is something the node must know."""
+
+    action: str = ""
+
+
 class Container(Object, frozen=True, gc=False):
     """A container; an init container with ``restartPolicy: Always`` is a sidecar."""
 
@@ -67,6 +73,7 @@ class Container(Object, frozen=True, gc=False):
     resources: Resources = Resources()
     ports: tuple[ContainerPort, ...] = ()
     restart_policy: str = ""
+    restart_policy_rules: tuple[RestartRule, ...] = ()
 
 
 class NodeSelectorTerm(Object, frozen=True, gc=False):
@@ -169,6 +176,7 @@ class Disk(Object, frozen=True, gc=False):
     volume_id: str = msgspec.field(name="volumeID", default="")
     pd_name: str = ""
     disk_name: str = ""
+    disk_uri: str = msgspec.field(name="diskURI", default="")
     image: str = ""
     monitors: tuple[str, ...] = ()
     pool: str = ""
@@ -179,9 +187,10 @@ class Disk(Object, frozen=True, gc=False):
 
 
 class CSISource(Object, frozen=True, gc=False):
-    """An inline CSI volume."""
+    """A CSI volume: inline in a pod, or what a persistent volume is (then with its handle)."""
 
     driver: str
+    volume_handle: str = ""
     read_only: bool | None = None
 
 
@@ -196,6 +205,7 @@ class Volume(Object, frozen=True, gc=False):
     gce_persistent_disk: Disk | None = None
     azure_disk: Disk | None = None
     cinder: Disk | None = None
+    portworx_volume: Disk | None = None
     rbd: Disk | None = None
     iscsi: Disk | None = None
 
@@ -248,6 +258,7 @@ class PodSpec(Object, frozen=True, gc=False):
     scheduling_group: SchedulingGroup | None = None
     os: PodOS | None = None
     host_network: bool = False
+    host_users: bool | None = None
     restart_policy: str = "Always"
     termination_grace_period_seconds: int | None = None
     active_deadline_seconds: int | None = None

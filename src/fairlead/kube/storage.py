@@ -75,6 +75,7 @@ class VolumeSpec(Object, frozen=True, gc=False):
     gce_persistent_disk: Disk | None = None
     azure_disk: Disk | None = None
     cinder: Disk | None = None
+    portworx_volume: Disk | None = None
 
 
 class VolumeStatus(Object, frozen=True, gc=False):

@@ -9,6 +9,7 @@ from fairlead.kube.pod import PodSpec
 from fairlead.kube.selectors import LabelSelector
 
 __all__ = [
+    "DeviceClass",
     "Job",
     "JobSpec",
     "JobStatus",
@@ -19,6 +20,7 @@ __all__ = [
     "PodGroup",
     "PodTemplate",
     "PriorityClass",
+    "Service",
     "Workload",
     "WorkloadSpec",
 ]
@@ -152,6 +154,32 @@ class Namespace(Object, frozen=True, gc=False):
     """A namespace; affinity terms select by its labels."""
 
     metadata: ObjectMeta = ObjectMeta()
+
+
+class ServiceSpec(Object, frozen=True, gc=False):
+    """Which pods a service speaks for; no selector is none."""
+
+    selector: dict[str, str] | None = None
+
+
+class Service(Object, frozen=True, gc=False):
+    """A service; ranking spreads its pods."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ServiceSpec = ServiceSpec()
+
+
+class DeviceClassSpec(Object, frozen=True, gc=False):
+    """The extended resource that a class of devices stands in for, if any."""
+
+    extended_resource_name: str | None = None
+
+
+class DeviceClass(Object, frozen=True, gc=False):
+    """A class of devices that dynamic resource allocation hands out."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: DeviceClassSpec = DeviceClassSpec()
 
 
 class PriorityClass(Object, frozen=True, gc=False):
