@@ -1,0 +1,145 @@
+"""The autoscalers that act on a rig's pending pods, each with a provider that makes KWOK nodes.
+
+Both keep their own idea of time; the arguments here make them look every second, for tests.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import yaml
+
+from fairlead.rig.api import Api
+from fairlead.rig.nodes import KWOK_ANNOTATION
+from fairlead.rig.processes import Program, answers, wait_until
+
+__all__ = ["Run", "run_cluster_autoscaler", "run_karpenter"]
+
+_NAMESPACE = "kube-system"
+_CRDS_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+class Run(Protocol):
+    """Starts a program and returns when it is ready."""
+
+    def __call__(
+        self, name: str, binary: Path, *arguments: str, ready: Any, env: Mapping[str, str] | None = None
+    ) -> Program: ...
+
+
+def run_karpenter(
+    run: Run,
+    api: Api,
+    binary: Path,
+    crds: Path,
+    *,
+    kubeconfig: Path,
+    ports: list[int],
+    env: Mapping[str, str],
+) -> Program:
+    """Karpenter with its KWOK provider. A group's maximum is its NodePool's ``limits.nodes``."""
+    install_crds(api, crds)
+    node_class = "/apis/karpenter.kwok.sh/v1alpha1/kwoknodeclasses"
+    if not api.exists(f"{node_class}/default"):
+        api.create(
+            node_class,
+            {
+                "apiVersion": "karpenter.kwok.sh/v1alpha1",
+                "kind": "KWOKNodeClass",
+                "metadata": {"name": "default"},
+            },
+        )
+    own = {
+        "KUBECONFIG": str(kubeconfig),
+        "SYSTEM_NAMESPACE": _NAMESPACE,
+        "DISABLE_LEADER_ELECTION": "true",
+        "HEALTH_PROBE_PORT": str(ports[0]),
+        "METRICS_PORT": str(ports[1]),
+        "BATCH_IDLE_DURATION": "500ms",
+    }
+    return run("karpenter", binary, ready=lambda: answers(ports[0], "/readyz"), env=own | dict(env))
+
+
+def run_cluster_autoscaler(
+    run: Run,
+    api: Api,
+    binary: Path,
+    templates: Sequence[Mapping[str, Any]],
+    *,
+    group_label: str,
+    kubeconfig: Path,
+    ports: list[int],
+    arguments: Sequence[str] = (),
+) -> Program:
+    """Cluster Autoscaler with its KWOK provider, groups taken from node templates."""
+    config = {
+        "apiVersion": "v1alpha1",
+        "readNodesFrom": "configmap",
+        "nodegroups": {"fromNodeLabelKey": group_label},
+        "nodes": {"skipTaint": True},
+        "configmap": {"name": "kwok-provider-templates"},
+    }
+    nodes = [_annotated(template) for template in templates]
+    listed = {"apiVersion": "v1", "kind": "List", "items": nodes}
+    for name, key, value in (
+        ("kwok-provider-config", "config", yaml.safe_dump(config)),
+        ("kwok-provider-templates", "templates", json.dumps(listed)),
+    ):
+        _put_config_map(api, name, {key: value})
+    own = {"POD_NAMESPACE": _NAMESPACE, "KWOK_PROVIDER_MODE": "local", "KUBECONFIG": str(kubeconfig)}
+    return run(
+        "cluster-autoscaler",
+        binary,
+        "--cloud-provider=kwok",
+        f"--kubeconfig={kubeconfig}",
+        f"--namespace={_NAMESPACE}",
+        f"--address=127.0.0.1:{ports[0]}",
+        "--leader-elect=false",
+        "--scan-interval=1s",
+        "--scale-down-unneeded-time=5s",
+        "--scale-down-delay-after-add=5s",
+        # Five minutes by default, which hides every scale-down from a test.
+        "--unremovable-node-recheck-timeout=5s",
+        *arguments,
+        ready=lambda: answers(ports[0], "/health-check"),
+        env=own,
+    )
+
+
+def install_crds(api: Api, folder: Path) -> None:
+    """Create every CustomResourceDefinition in `folder`, and return when all are served."""
+    names = []
+    for file in sorted(folder.glob("*.yaml")):
+        for crd in yaml.safe_load_all(file.read_text()):
+            if not crd:
+                continue
+            names.append(crd["metadata"]["name"])
+            if not api.exists(f"{_CRDS_PATH}/{names[-1]}"):
+                api.create(_CRDS_PATH, crd)
+
+    def served() -> bool:
+        crds = [api.get(f"{_CRDS_PATH}/{name}") for name in names]
+        return all(
+            any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
+            for conditions in (crd.get("status", {}).get("conditions", []) for crd in crds)
+        )
+
+    wait_until(served, "CustomResourceDefinitions to be served", timeout_s=60)
+
+
+def _annotated(template: Mapping[str, Any]) -> dict[str, Any]:
+    node = json.loads(json.dumps(template))
+    node["metadata"].setdefault("annotations", {}).setdefault(KWOK_ANNOTATION, "fake")
+    assert isinstance(node, dict)
+    return node
+
+
+def _put_config_map(api: Api, name: str, data: dict[str, str]) -> None:
+    path = f"/api/v1/namespaces/{_NAMESPACE}/configmaps"
+    if api.exists(f"{path}/{name}"):
+        api.patch(f"{path}/{name}", {"data": data})
+    else:
+        api.create(path, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data})

@@ -1,0 +1,420 @@
+"""A real Kubernetes control plane on this machine: etcd and kube-apiserver, and on request the rest.
+
+RBAC and TLS are on, everything listens on the loopback, and each start has a folder and ports of its
+own: on SIGTERM the API server would drain open watches for up to a minute, so it is killed, and nothing
+of it is reused. Usable with ``with`` and with ``async with``; see `processes` for how it ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import yaml
+
+from fairlead.errors import RigError
+from fairlead.rig import build
+from fairlead.rig.api import Api
+from fairlead.rig.autoscalers import run_cluster_autoscaler, run_karpenter
+from fairlead.rig.certs import KeyPair
+from fairlead.rig.identity import Identity
+from fairlead.rig.launcher import READY_S, Launcher
+from fairlead.rig.nodes import KWOK_ANNOTATION, create_nodes, node_object, ready_nodes
+from fairlead.rig.processes import Program, answers, wait_until
+
+__all__ = ["ControlPlane"]
+
+_NODE_ADDRESS = "127.0.0.2"  # not 127.0.0.1: an upstream host-port test binds that one too
+_STAGES = Path(__file__).parent / "stages"
+
+
+class ControlPlane:
+    """A running control plane. Nothing runs before `start`; after `stop` nothing is left.
+
+    `feature_gates` and `runtime_config` go to every program that has them, e.g.
+    ``feature_gates={"GenericWorkload": True}, runtime_config={"scheduling.k8s.io/v1alpha2": True}``.
+    A given `folder` is kept, with logs and keys; otherwise there is a temporary one.
+    """
+
+    def __init__(
+        self,
+        *,
+        feature_gates: Mapping[str, bool] | None = None,
+        runtime_config: Mapping[str, bool] | None = None,
+        apiserver_args: Sequence[str] = (),
+        folder: Path | None = None,
+    ) -> None:
+        self._feature_gates = dict(feature_gates or {})
+        self._runtime_config = dict(runtime_config or {})
+        self._apiserver_args = list(apiserver_args)
+        self._given_folder = folder
+        self._up: Launcher | None = None
+        self._api: Api | None = None
+
+    def start(self) -> Self:
+        """Start etcd and the API server, and return when it answers."""
+        # Build before anything runs: a build may take minutes, and fails more often than a start.
+        etcd, apiserver = build.binary("etcd"), build.binary("kube-apiserver")
+        if self._up is not None:
+            raise RigError("this control plane is running already")
+        if self._given_folder is not None:
+            self.folder = self._given_folder
+            self.folder.mkdir(parents=True, exist_ok=True)
+        else:
+            self.folder = Path(tempfile.mkdtemp(prefix="fairlead-rig-"))
+        self._up = Launcher(self.folder, remove=self._given_folder is None)
+        try:
+            self._identity = Identity(self.folder)
+            self._up.launch("etcd", 2, lambda ports: self._run_etcd(etcd, ports))
+            self._up.launch("kube-apiserver", 1, lambda ports: self._run_apiserver(apiserver, ports))
+            self.kubeconfig = self.kubeconfig_for("fairlead-admin", ["system:masters"])
+            wait_until(
+                lambda: self.api.exists("/api/v1/namespaces/default"),
+                "the namespace default to appear",
+                timeout_s=READY_S,
+            )
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Kill every program; with a folder of our own, remove it. Stopping twice is fine."""
+        if self._api is not None:
+            self._api.close()
+        if self._up is not None:
+            self._up.close()
+        self._up = self._api = None
+
+    @property
+    def url(self) -> str:
+        """Where the API server listens."""
+        return f"https://127.0.0.1:{self.port('kube-apiserver')}"
+
+    @property
+    def api(self) -> Api:
+        """A blocking client, as system:masters."""
+        if self._api is None:
+            raise RigError("this control plane is not running")
+        return self._api
+
+    @property
+    def programs(self) -> Mapping[str, Program]:
+        """What runs here, by name."""
+        return self._launcher.programs
+
+    @property
+    def ca_file(self) -> Path:
+        """The authority that signed every serving certificate here; webhooks may use it too."""
+        return self._identity.public("ca")
+
+    def port(self, program: str) -> int:
+        """The port on which `program` serves."""
+        return self._launcher.port(program)
+
+    def stop_program(self, name: str) -> None:
+        """Kill one program, e.g. ``kube-scheduler``; it may be started again."""
+        self._launcher.stop(name)
+
+    def serving_pair(self) -> KeyPair:
+        """A certificate for a loopback server of the caller's, such as a webhook."""
+        return self._identity.loopback_server()
+
+    def kubeconfig_for(self, user: str, groups: Sequence[str] = ()) -> Path:
+        """A kubeconfig whose certificate says `user` in `groups`; RBAC decides what that may do."""
+        return self._identity.kubeconfig(self.url, user, groups)
+
+    def kubectl(
+        self, *arguments: str, stdin: str | None = None, check: bool = True
+    ) -> subprocess.CompletedProcess[str]:
+        """Run kubectl as system:masters; with `check`, a failure is a `RigError` with what it said."""
+        done = subprocess.run(
+            [build.binary("kubectl"), "--cache-dir", str(self.folder / "kubectl-cache"), *arguments],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "KUBECONFIG": str(self.kubeconfig)},
+        )
+        if check and done.returncode != 0:
+            raise RigError(
+                f"kubectl {' '.join(arguments)} ended with {done.returncode}: {done.stderr.strip()}"
+            )
+        return done
+
+    def start_controller_manager(self, *arguments: str) -> Program:
+        """Start kube-controller-manager, and return when its controllers have begun to work.
+
+        Their first visible deed is the default ServiceAccount, without which no pod is admitted.
+        """
+        binary = build.binary("kube-controller-manager")
+        # system:kube-controller-manager may little itself; each controller acts as its own account.
+        kubeconfig = self.kubeconfig_for("system:kube-controller-manager")
+
+        def run(ports: list[int]) -> Program:
+            return self._launcher.run(
+                "kube-controller-manager",
+                binary,
+                *self._serving(ports[0], kubeconfig),
+                f"--kubeconfig={kubeconfig}",
+                "--leader-elect=false",
+                "--use-service-account-credentials=true",
+                f"--root-ca-file={self.ca_file}",
+                f"--cluster-signing-cert-file={self.ca_file}",
+                f"--cluster-signing-key-file={self._identity.private('ca')}",
+                f"--service-account-private-key-file={self._identity.private('sa')}",
+                "--kube-api-qps=2000",
+                "--kube-api-burst=4000",
+                "--concurrent-deployment-syncs=10",
+                "--concurrent-gc-syncs=20",
+                *self._gates(),
+                *arguments,
+                ready=lambda: answers(ports[0], "/healthz", tls=self._identity.tls()),
+            )
+
+        program = self._launcher.launch("kube-controller-manager", 1, run)
+        program.wait_ready(
+            lambda: self.api.exists("/api/v1/namespaces/default/serviceaccounts/default"), timeout_s=READY_S
+        )
+        return program
+
+    def start_scheduler(
+        self,
+        config: Mapping[str, Any] | None = None,
+        *,
+        qps: float = 50,
+        burst: int | None = None,
+        arguments: Sequence[str] = (),
+    ) -> Program:
+        """Start kube-scheduler; `config` is merged into its KubeSchedulerConfiguration.
+
+        50 requests a second, then 100 in a burst, is upstream's default; benchmarks ask for more.
+        """
+        binary = build.binary("kube-scheduler")
+        kubeconfig = self.kubeconfig_for("system:kube-scheduler")
+        merged: dict[str, Any] = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "leaderElection": {"leaderElect": False},
+            "clientConnection": {
+                "kubeconfig": str(kubeconfig),
+                "qps": qps,
+                "burst": burst if burst is not None else int(2 * qps),
+            },
+        }
+        file = self.folder / "scheduler.yaml"
+        file.write_text(yaml.safe_dump(merged | dict(config or {})))
+
+        def run(ports: list[int]) -> Program:
+            return self._launcher.run(
+                "kube-scheduler",
+                binary,
+                *self._serving(ports[0], kubeconfig),
+                f"--config={file}",
+                *self._gates(),
+                *arguments,
+                ready=lambda: answers(ports[0], "/readyz", tls=self._identity.tls()),
+            )
+
+        return self._launcher.launch("kube-scheduler", 1, run)
+
+    def start_kwok(self, *, stages: Sequence[Path] = ()) -> Program:
+        """Start KWOK, which plays the kubelets of nodes annotated ``kwok.x-k8s.io/node: fake``.
+
+        `stages` replace the ones shipped here, in which a pod runs at once and a Job's pod ends well.
+        """
+        binary = build.binary("kwok")
+        kubeconfig = self.kubeconfig_for("fairlead-kwok", ["system:masters"])
+        configs = list(stages) or sorted(_STAGES.glob("*.yaml"))
+
+        def run(ports: list[int]) -> Program:
+            return self._launcher.run(
+                "kwok",
+                binary,
+                f"--kubeconfig={kubeconfig}",
+                *(f"--config={config}" for config in configs),
+                f"--manage-nodes-with-annotation-selector={KWOK_ANNOTATION}=fake",
+                f"--node-ip={_NODE_ADDRESS}",
+                "--node-lease-duration-seconds=40",
+                f"--server-address=127.0.0.1:{ports[0]}",
+                ready=lambda: answers(ports[0], "/readyz"),
+            )
+
+        return self._launcher.launch("kwok", 1, run)
+
+    def start_karpenter(self, *, env: Mapping[str, str] | None = None) -> Program:
+        """Start Karpenter with its KWOK provider, its CRDs and one KWOKNodeClass called ``default``.
+
+        NodePools are the caller's to create. KWOK must run beside it, to play the kubelets.
+        """
+        binary, crds = build.binary("karpenter"), build.karpenter_crds()
+        kubeconfig = self.kubeconfig_for("fairlead-karpenter", ["system:masters"])
+        return self._launcher.launch(
+            "karpenter",
+            2,
+            lambda ports: run_karpenter(
+                self._launcher.run, self.api, binary, crds, kubeconfig=kubeconfig, ports=ports, env=env or {}
+            ),
+        )
+
+    def start_cluster_autoscaler(
+        self, templates: Sequence[Mapping[str, Any]], *, group_label: str, arguments: Sequence[str] = ()
+    ) -> Program:
+        """Start the Cluster Autoscaler that the environment names, with its KWOK provider.
+
+        Each template is a Node whose label `group_label` names its group and whose annotations
+        ``cluster-autoscaler.kwok.nodegroup/{min,max,desired}-count`` bound it.
+        """
+        binary = build.cluster_autoscaler()
+        if binary is None:
+            raise RigError("no Cluster Autoscaler: set FAIRLEAD_CLUSTER_AUTOSCALER to its program")
+        kubeconfig = self.kubeconfig_for("fairlead-cluster-autoscaler", ["system:masters"])
+        return self._launcher.launch(
+            "cluster-autoscaler",
+            1,
+            lambda ports: run_cluster_autoscaler(
+                self._launcher.run,
+                self.api,
+                binary,
+                templates,
+                group_label=group_label,
+                kubeconfig=kubeconfig,
+                ports=ports,
+                arguments=arguments,
+            ),
+        )
+
+    def add_nodes(
+        self,
+        number: int,
+        *,
+        prefix: str = "node",
+        cpu: str | int = 4,
+        memory: str = "16Gi",
+        pods: int = 110,
+        extended: Mapping[str, str | int] | None = None,
+        labels: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
+        taints: Sequence[Mapping[str, str]] = (),
+        wait: bool = True,
+        timeout_s: float = READY_S,
+    ) -> list[str]:
+        """Create nodes ``prefix-0…``; with `wait`, return once all are Ready and free of start-up taints."""
+        if wait and "kwok" not in self.programs:
+            raise RigError("nodes become Ready only with KWOK: start_kwok() first, or do not wait")
+        names = [f"{prefix}-{index}" for index in range(number)]
+        create_nodes(
+            self.api,
+            [
+                node_object(
+                    name,
+                    cpu=cpu,
+                    memory=memory,
+                    pods=pods,
+                    extended=extended,
+                    labels=labels,
+                    annotations=annotations,
+                    taints=taints,
+                )
+                for name in names
+            ],
+        )
+        if wait:
+            # Only a controller manager takes the taint off that every new node gets.
+            untainted = "kube-controller-manager" in self.programs
+            wait_until(
+                lambda: ready_nodes(self.api, untainted=untainted).issuperset(names),
+                f"{number} nodes to be Ready",
+                timeout_s=timeout_s,
+            )
+        return names
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> Self:
+        return await asyncio.to_thread(self.start)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.stop)
+
+    @property
+    def _launcher(self) -> Launcher:
+        if self._up is None:
+            raise RigError("this control plane is not running")
+        return self._up
+
+    def _gates(self) -> list[str]:
+        gates = ",".join(f"{name}={str(on).lower()}" for name, on in self._feature_gates.items())
+        return [f"--feature-gates={gates}"] if gates else []
+
+    def _serving(self, port: int, kubeconfig: Path) -> list[str]:
+        return [
+            "--bind-address=127.0.0.1",
+            f"--secure-port={port}",
+            f"--tls-cert-file={self._identity.public('server')}",
+            f"--tls-private-key-file={self._identity.private('server')}",
+            f"--authentication-kubeconfig={kubeconfig}",
+            f"--authorization-kubeconfig={kubeconfig}",
+        ]
+
+    def _run_etcd(self, binary: Path, ports: list[int]) -> Program:
+        client, peer = (f"http://127.0.0.1:{port}" for port in ports)
+        data = self.folder / "etcd"
+        shutil.rmtree(data, ignore_errors=True)
+        return self._launcher.run(
+            "etcd",
+            binary,
+            f"--data-dir={data}",
+            "--unsafe-no-fsync",
+            f"--listen-client-urls={client}",
+            f"--advertise-client-urls={client}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=default={peer}",
+            "--log-level=warn",
+            ready=lambda: answers(ports[0], "/health"),
+        )
+
+    def _run_apiserver(self, binary: Path, ports: list[int]) -> Program:
+        config = ",".join(f"{name}={str(on).lower()}" for name, on in self._runtime_config.items())
+        tls = self._identity.admin_tls()
+        self._api = Api(ports[0], tls)
+        return self._launcher.run(
+            "kube-apiserver",
+            binary,
+            f"--etcd-servers=http://127.0.0.1:{self.port('etcd')}",
+            "--bind-address=127.0.0.1",
+            "--advertise-address=127.0.0.1",
+            # It would refuse to publish a loopback address as an endpoint, and nobody here looks for one.
+            "--endpoint-reconciler-type=none",
+            f"--secure-port={ports[0]}",
+            f"--tls-cert-file={self._identity.public('server')}",
+            f"--tls-private-key-file={self._identity.private('server')}",
+            f"--client-ca-file={self.ca_file}",
+            "--authorization-mode=Node,RBAC",
+            "--enable-admission-plugins=NodeRestriction",
+            "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+            f"--service-account-key-file={self._identity.public('sa')}",
+            f"--service-account-signing-key-file={self._identity.private('sa')}",
+            "--service-cluster-ip-range=10.0.0.0/24",
+            "--allow-privileged=true",
+            *([f"--runtime-config={config}"] if config else []),
+            *self._gates(),
+            *self._apiserver_args,
+            ready=lambda: answers(ports[0], "/readyz", tls=tls),
+        )
