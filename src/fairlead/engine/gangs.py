@@ -41,8 +41,8 @@ class Gang:
     """One gang at one moment. `name` is ``namespace/name``.
 
     `minimum` is how many must be present to start (of a latched gang: had to be, when it started),
-    `settles_at` the time from which that number is believed (0: at once). `pending` are the members without a node, oldest first; `running` those
-    with one (assumed or seen) and `succeeded` those that are done, both of which count as present.
+    `settles_at` the time from which that number is believed (0: at once). `pending` are the members
+    without a node, oldest first; `running` those with one (assumed or seen) and `succeeded` those that are done, both of which count as present.
     """
 
     name: str

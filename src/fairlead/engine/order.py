@@ -31,7 +31,8 @@ def rank(
     >>> small, old = dict(size=1, created=9.0, name="a"), dict(size=3, created=1.0, name="b")
     >>> rank(priority=0, waits=True, **small) < rank(priority=0, waits=True, **old)
     True
-    >>> rank(priority=0, waits=True, order="fifo", **small) < rank(priority=0, waits=True, order="fifo", **old)
+    >>> fifo = dict(priority=0, waits=True, order="fifo")
+    >>> rank(**fifo, **small) < rank(**fifo, **old)
     False
     """
     if order == "fifo":

@@ -1,0 +1,46 @@
+"""What the core is told. All of it is plain data, so that a recording can be replayed."""
+
+from __future__ import annotations
+
+import msgspec
+
+from fairlead.kube.meta import Object
+
+__all__ = ["BindFailed", "Event", "EvictFailed", "Gone", "Seen"]
+
+
+class Seen(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """An object was added or changed. `kind` is Kubernetes' (``Pod``, ``Node``, ``PodGroup``, …)."""
+
+    kind: str
+    object: Object
+
+
+class Gone(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """An object was deleted. `uid` may be empty where it does not matter (anything but pods)."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str = ""
+
+
+class BindFailed(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """A bind that we asked for was refused or given up; the pod has no node by our doing."""
+
+    pod: str
+    uid: str
+    node: str
+    message: str = ""
+
+
+class EvictFailed(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """An eviction was refused. `final`: it will never be granted (a pod under two budgets, say)."""
+
+    pod: str
+    uid: str
+    message: str = ""
+    final: bool = False
+
+
+Event = Seen | Gone | BindFailed | EvictFailed

@@ -1,0 +1,249 @@
+"""Who leaves: the cost of a set of victims, and the search for the cheapest set on one node.
+
+Cost is kube-scheduler's own order: broken budgets, highest victim priority, sum of (priority + 2^31);
+then units hurt, pods, and last the start time of the most important victims (the later, the better).
+kube-scheduler takes whoever its reprieve leaves over; we start from that set, so ours is never worse,
+and look for a cheaper one. The subtle thing: removal only ever helps here, because a node is searched
+only when the pod fits with *all* candidates gone; hence every superset of a sufficient set suffices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from fairlead.kube.pod import Pod
+
+__all__ = ["EXACT_LIMIT", "Cost", "Victim", "cheapest", "cheapest_by_amounts", "cost_of", "importance"]
+
+# Up to this many candidates every set is tried; beyond it the search is greedy with reprieve.
+EXACT_LIMIT = 12
+
+# Shifts all priorities to be positive, as kube-scheduler does, so that fewer victims are cheaper.
+_SHIFT = 2**31
+
+# (broken budgets, top priority, shifted sum, units, pods, minus the start time): lower is better.
+Cost = tuple[int, int, int, int, int, float]
+
+# How many branches the search by amounts may look at before it settles for what it has.
+_BRANCHES = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """A pod that may have to leave; `start` is infinite for one that has not started (the cheapest)."""
+
+    pod: Pod
+    priority: int
+    start: float
+    slot: int
+    gang: str = ""
+    amounts: tuple[int, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return self.pod.metadata.key
+
+
+def importance(victim: Victim) -> tuple[int, float, str]:
+    """Sorts the most important first: priority, then who has run longest, then name."""
+    return (-victim.priority, victim.start, victim.pod.metadata.key)
+
+
+def cost_of(victims: Sequence[Victim], violations: int) -> Cost:
+    """What evicting these costs; an empty set costs least of all."""
+    if not victims:
+        return (0, -_SHIFT, 0, 0, 0, 0.0)
+    top = max(victim.priority for victim in victims)
+    start = min(victim.start for victim in victims if victim.priority == top)
+    total = sum(victim.priority for victim in victims) + _SHIFT * len(victims)
+    return (violations, top, total, _units(victims), len(victims), -start)
+
+
+def cheapest(
+    candidates: Sequence[Victim],
+    suffices: Callable[[Sequence[Victim]], bool],
+    price: Callable[[Sequence[Victim]], tuple[Cost, tuple[Victim, ...]] | None],
+    breaks: Callable[[Sequence[Victim]], Sequence[bool]],
+) -> tuple[Cost, tuple[Victim, ...]] | None:
+    """The cheapest set of candidates that makes room, with whatever leaves along with it.
+
+    `suffices` tells whether removing a set makes room; `price` what it costs and who really leaves
+    (a gang that falls below its minimum leaves whole), None when that set must not leave; `breaks`
+    tells which of all candidates, in order of importance, would break a budget.
+    """
+    ordered = sorted(candidates, key=importance)
+    if len(ordered) <= EXACT_LIMIT:
+        spread = (ordered[0].priority - ordered[-1].priority) * len(ordered)
+        if spread < _SHIFT and not any(breaks(ordered)) and not any(victim.gang for victim in ordered):
+            return _by_size(ordered, suffices, price)
+        return _exhaustive(ordered, suffices, price)
+    found = [_reprieve(ordered, suffices, breaks(ordered))]
+    # Where budgets or gangs forbid what the reprieve leaves, those they touch are spared up front.
+    free = [victim for victim, broken in zip(ordered, breaks(ordered), strict=True) if not broken]
+    for pool in (free, [victim for victim in free if not victim.gang]):
+        if len(pool) < len(ordered) and suffices(pool):
+            found.append(_reprieve(pool, suffices, [False] * len(pool)))
+    for top in sorted({victim.priority for victim in ordered}):
+        pool = [victim for victim in ordered if victim.priority <= top]
+        if len(pool) < len(ordered) and suffices(pool):
+            found.append(_reprieve(pool, suffices, breaks(pool)))
+            break
+    priced = [priced for chosen in found if (priced := price(chosen)) is not None]
+    return min(priced, key=lambda one: _tie_broken(one[0], one[1]), default=None)
+
+
+def cheapest_by_amounts(candidates: Sequence[Victim], deficit: Sequence[int]) -> tuple[Victim, ...] | None:
+    """The cheapest set whose amounts cover `deficit`, when nothing but amounts matters.
+
+    Candidates are neither in gangs nor under budgets. Equal pods (same priority and amounts) are
+    interchangeable but for their start, so the search counts how many of each kind leave, the
+    youngest first.
+    """
+    ordered = sorted(candidates, key=importance)
+    top = _lowest_top(ordered, deficit)
+    if top is None:
+        return None
+    kinds: dict[tuple[int, tuple[int, ...]], list[Victim]] = {}
+    for victim in reversed(ordered):
+        if victim.priority <= top:
+            kinds.setdefault((victim.priority, victim.amounts), []).append(victim)
+    groups = list(kinds.values())
+    # The big ones first: they cover the deficit with the fewest pods, which is a bound early on.
+    groups.sort(key=lambda group: (-sum(map(min, group[0].amounts, deficit)), importance(group[0])))
+    reprieved = _reprieve_by_amounts(ordered, deficit)
+    best = _branch(groups, deficit, top, reprieved)
+    return tuple(sorted(best, key=importance))
+
+
+def _exhaustive(
+    ordered: Sequence[Victim],
+    suffices: Callable[[Sequence[Victim]], bool],
+    price: Callable[[Sequence[Victim]], tuple[Cost, tuple[Victim, ...]] | None],
+) -> tuple[Cost, tuple[Victim, ...]] | None:
+    priced = []
+    for mask in range(1, 1 << len(ordered)):
+        chosen = [victim for index, victim in enumerate(ordered) if mask >> index & 1]
+        offer = price(chosen)
+        if offer is not None:
+            priced.append((_tie_broken(*offer), mask, offer))
+    priced.sort(key=lambda one: one[:2])
+    insufficient: list[int] = []
+    for _, mask, offer in priced:
+        if any(mask & ~known == 0 for known in insufficient):
+            continue
+        leaving = {victim.pod.metadata.uid for victim in offer[1]}
+        if suffices([victim for victim in ordered if victim.pod.metadata.uid in leaving]):
+            return offer
+        insufficient.append(mask)
+    return None
+
+
+def _by_size(
+    ordered: Sequence[Victim],
+    suffices: Callable[[Sequence[Victim]], bool],
+    price: Callable[[Sequence[Victim]], tuple[Cost, tuple[Victim, ...]] | None],
+) -> tuple[Cost, tuple[Victim, ...]] | None:
+    """The same where fewer victims always cost less: no budget breaks, no gang, priorities close."""
+    for top in sorted({victim.priority for victim in ordered}):
+        pool = [victim for victim in ordered if victim.priority <= top]
+        if not suffices(pool):
+            continue
+        for size in range(1, len(pool) + 1):
+            offers = [offer for chosen in combinations(pool, size) if (offer := price(chosen)) is not None]
+            offers.sort(key=lambda offer: _tie_broken(*offer))
+            for offer in offers:
+                if suffices(offer[1]):
+                    return offer
+    return None
+
+
+def _reprieve(
+    ordered: Sequence[Victim], suffices: Callable[[Sequence[Victim]], bool], broken: Sequence[bool]
+) -> list[Victim]:
+    """kube-scheduler's way: put back those that break a budget first, then the rest, most important first."""
+    leaving = list(ordered)
+    flags = dict(zip((id(victim) for victim in ordered), broken, strict=True))
+    for victim in sorted(ordered, key=lambda victim: (not flags[id(victim)], importance(victim))):
+        without = [other for other in leaving if other is not victim]
+        if suffices(without):
+            leaving = without
+    return leaving
+
+
+def _reprieve_by_amounts(ordered: Iterable[Victim], deficit: Sequence[int]) -> tuple[Victim, ...]:
+    leaving = list(ordered)
+    spare = [sum(column) - lack for column, lack in zip(_columns(leaving, deficit), deficit, strict=True)]
+    kept: set[int] = set()
+    for victim in leaving:
+        if all(amount <= room for amount, room in zip(victim.amounts, spare, strict=True)):
+            kept.add(id(victim))
+            spare = [room - amount for room, amount in zip(spare, victim.amounts, strict=True)]
+    return tuple(victim for victim in leaving if id(victim) not in kept)
+
+
+def _lowest_top(ordered: Sequence[Victim], deficit: Sequence[int]) -> int | None:
+    """The lowest priority such that everybody up to it leaving is enough."""
+    left = list(deficit)
+    for victim in reversed(ordered):
+        left = [lack - amount for lack, amount in zip(left, victim.amounts, strict=True)]
+        if all(lack <= 0 for lack in left):
+            return victim.priority
+    return None if any(lack > 0 for lack in left) else -_SHIFT
+
+
+def _branch(
+    groups: Sequence[Sequence[Victim]], deficit: Sequence[int], top: int, start_from: tuple[Victim, ...]
+) -> tuple[Victim, ...]:
+    best = start_from
+    best_cost = _tie_broken(cost_of(best, 0), best)
+    width = range(len(deficit))
+    # What all groups from here on could still give, and the lightest pod among them.
+    rest: list[list[int]] = [[0] * len(deficit)]
+    lightest = [2**62]
+    for group in reversed(groups):
+        given = [rest[-1][column] + len(group) * group[0].amounts[column] for column in width]
+        rest.append(given)
+        lightest.append(min(lightest[-1], group[0].priority + _SHIFT))
+    rest.reverse()
+    lightest.reverse()
+    branches = 0
+    stack: list[tuple[int, list[int], int, tuple[Victim, ...]]] = [(0, list(deficit), 0, ())]
+    while stack and branches < _BRANCHES:
+        branches += 1
+        level, left, weight, chosen = stack.pop()
+        if all(lack <= 0 for lack in left):
+            cost = _tie_broken(cost_of(chosen, 0), chosen)
+            if cost < best_cost:
+                best, best_cost = chosen, cost
+            continue
+        if level == len(groups) or any(left[column] > rest[level][column] for column in width):
+            continue
+        # Within the lowest top priority, the sum decides before anything else.
+        if best_cost[0][1] <= top and weight + lightest[level] > best_cost[0][2]:
+            continue
+        group = groups[level]
+        for taken in range(len(group) + 1):
+            amounts = group[0].amounts
+            more = [lack - taken * amount for lack, amount in zip(left, amounts, strict=True)]
+            gone = weight + taken * (group[0].priority + _SHIFT)
+            stack.append((level + 1, more, gone, chosen + tuple(group[:taken])))
+            if all(lack <= 0 for lack in more):
+                break
+    return best
+
+
+def _tie_broken(cost: Cost, victims: Sequence[Victim]) -> tuple[Cost, tuple[str, ...]]:
+    # Equal cost: by name, so that the same state always gives the same victims.
+    return cost, tuple(sorted(victim.pod.metadata.key for victim in victims))
+
+
+def _units(victims: Sequence[Victim]) -> int:
+    gangs = {victim.gang for victim in victims if victim.gang}
+    return len(gangs) + sum(1 for victim in victims if not victim.gang)
+
+
+def _columns(victims: Sequence[Victim], deficit: Sequence[int]) -> list[list[int]]:
+    return [[victim.amounts[column] for victim in victims] for column in range(len(deficit))]
