@@ -77,8 +77,12 @@ class Budgets:
 
     def violations(self, pods: Iterable[Pod]) -> int:
         """How many of `pods`, taken in this order, would go beyond what their budgets allow."""
+        return sum(self.broken(pods))
+
+    def broken(self, pods: Iterable[Pod]) -> list[bool]:
+        """Which of `pods`, taken in this order, would go beyond what their budgets allow."""
         left: dict[str, int] = {}
-        broken = 0
+        found = []
         for pod in pods:
             beyond = False
             for budget in self.of(pod):
@@ -88,8 +92,8 @@ class Budgets:
                 key = budget.metadata.key
                 left[key] = left.get(key, self.allowed(budget)) - 1
                 beyond = beyond or left[key] < 0
-            broken += beyond
-        return broken
+            found.append(beyond)
+        return found
 
     def _changed(self) -> None:
         self._memo.clear()

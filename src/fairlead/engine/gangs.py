@@ -42,7 +42,8 @@ class Gang:
 
     `minimum` is how many must be present to start (of a latched gang: had to be, when it started),
     `settles_at` the time from which that number is believed (0: at once). `pending` are the members
-    without a node, oldest first; `running` those with one (assumed or seen) and `succeeded` those that are done, both of which count as present.
+    without a node, oldest first; `running` those with one (assumed or seen) and `succeeded` those
+    that are done, both of which count as present.
     """
 
     name: str

@@ -1,0 +1,63 @@
+"""Which priority counts for a pod."""
+
+from __future__ import annotations
+
+import pytest
+from support.units import pod, typed
+
+from fairlead.engine.priority import PriorityAnnotation, may_be_victim, priority_of
+from fairlead.kube.selectors import LabelSelector
+
+
+def annotated(text: str, priority: int | None = 5):
+    return typed(pod("a", priority=priority, annotations={"priority": text}))
+
+
+def test_the_annotation_comes_before_the_spec():
+    assert priority_of(annotated("7")).value == 7
+
+
+def test_without_an_annotation_the_spec_counts():
+    assert priority_of(typed(pod("a", priority=5))).value == 5
+
+
+def test_a_pod_that_says_nothing_has_priority_zero():
+    assert priority_of(typed(pod("a"))).value == 0
+
+
+def test_a_negative_annotation_is_taken():
+    assert priority_of(annotated("-3")).value == -3
+
+
+@pytest.mark.parametrize("text", ["", "high", "1.5", "1e3", "0x10", "--1", "9" * 30, "-99999999999", "１"])
+def test_a_malformed_annotation_is_reported_and_the_spec_counts(text):
+    found = priority_of(annotated(text))
+    assert found.value == 5
+    assert "not an integer" in found.problem
+
+
+def test_a_value_above_the_cap_is_reported_and_capped():
+    found = priority_of(annotated("1000000001"))
+    assert found.value == 1_000_000_000
+    assert "above the cap" in found.problem
+
+
+def test_the_cap_is_configurable():
+    assert priority_of(annotated("50"), PriorityAnnotation(max=10)).value == 10
+
+
+def test_the_cap_does_not_touch_spec_priority():
+    assert priority_of(typed(pod("a", priority=2_000_001_000))).value == 2_000_001_000
+
+
+def test_outside_the_selected_namespaces_the_annotation_is_ignored_quietly():
+    limits = PriorityAnnotation(namespace_selector=LabelSelector(match_labels={"trusted": "yes"}))
+    assert priority_of(annotated("7"), limits, {"trusted": "yes"}).value == 7
+    ignored = priority_of(annotated("7"), limits, {})
+    assert (ignored.value, ignored.problem) == (5, "")
+
+
+def test_system_pods_are_never_victims():
+    assert may_be_victim(1, 2)
+    assert not may_be_victim(2, 2)
+    assert not may_be_victim(2_000_000_000, 2_000_001_000)
