@@ -1,0 +1,203 @@
+"""The API server's error answers, in its words and with its Status details.
+
+Clients match on reason and causes and people read the message, so both are made in one place.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fairlead.errors import ApiError
+from fairlead.world.schema.resources import Resource
+
+__all__ = [
+    "FieldError",
+    "already_exists",
+    "bad_request",
+    "conflict",
+    "duplicate",
+    "field_forbidden",
+    "forbidden",
+    "internal",
+    "invalid",
+    "invalid_value",
+    "method_not_allowed",
+    "no_such_path",
+    "not_found",
+    "not_supported",
+    "required",
+    "status_of",
+    "too_long",
+    "too_many",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One thing wrong with one field; `reason` is the cause's reason, `text` what follows the path."""
+
+    field: str
+    reason: str
+    text: str
+
+    def __str__(self) -> str:
+        """As it stands in the message: ``path: text``."""
+        return f"{self.field}: {self.text}"
+
+
+def required(field: str, detail: str = "") -> FieldError:
+    """A field that must be given."""
+    return FieldError(
+        field, "FieldValueRequired", f"Required value: {detail}" if detail else "Required value"
+    )
+
+
+def invalid_value(field: str, value: Any, detail: str) -> FieldError:
+    """A value that breaks the field's rule."""
+    return FieldError(field, "FieldValueInvalid", f"Invalid value: {_shown(value)}: {detail}")
+
+
+def not_supported(field: str, value: Any, supported: Sequence[str]) -> FieldError:
+    """A value outside an enumeration."""
+    choices = ", ".join(f'"{choice}"' for choice in supported)
+    text = f"Unsupported value: {_shown(value)}: supported values: {choices}"
+    return FieldError(field, "FieldValueNotSupported", text)
+
+
+def duplicate(field: str, value: Any) -> FieldError:
+    """A value that must be unique and is not."""
+    return FieldError(field, "FieldValueDuplicate", f"Duplicate value: {_shown(value)}")
+
+
+def field_forbidden(field: str, detail: str) -> FieldError:
+    """A field that may not be set or changed here."""
+    return FieldError(field, "FieldValueForbidden", f"Forbidden: {detail}")
+
+
+def too_long(field: str, limit: int) -> FieldError:
+    """A value longer than its limit."""
+    return FieldError(field, "FieldValueTooLong", f"Too long: may not be more than {limit} bytes")
+
+
+def not_found(resource: Resource, name: str) -> ApiError:
+    """404 for an object."""
+    return ApiError.of(
+        404, "NotFound", f'{resource.qualified} "{name}" not found', details=_details(resource, name)
+    )
+
+
+def already_exists(resource: Resource, name: str) -> ApiError:
+    """409 for a creation."""
+    message = f'{resource.qualified} "{name}" already exists'
+    return ApiError.of(409, "AlreadyExists", message, details=_details(resource, name))
+
+
+STALE = "the object has been modified; please apply your changes to the latest version and try again"
+
+
+def conflict(resource: Resource, name: str, why: str = STALE) -> ApiError:
+    """409 for a write that met another state than it expected."""
+    message = f'Operation cannot be fulfilled on {resource.qualified} "{name}": {why}'
+    return ApiError.of(409, "Conflict", message, details=_details(resource, name))
+
+
+def forbidden(resource: Resource, name: str, why: str, causes: Sequence[dict[str, object]] = ()) -> ApiError:
+    """403 from admission."""
+    details = _details(resource, name)
+    if causes:
+        details["causes"] = list(causes)
+    named = f'{resource.qualified} "{name}"' if name else resource.qualified
+    return ApiError.of(403, "Forbidden", f"{named} is forbidden: {why}", details=details)
+
+
+def invalid(resource: Resource, name: str, errors: Sequence[FieldError]) -> ApiError:
+    """422 naming every field that is wrong."""
+    texts = list(dict.fromkeys(str(error) for error in errors))
+    said = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    details: dict[str, object] = {"name": name} if name else {}
+    if resource.group:
+        details["group"] = resource.group
+    details["kind"] = resource.kind
+    details["causes"] = [
+        {"reason": error.reason, "message": error.text, "field": error.field} for error in errors
+    ]
+    return ApiError.of(422, "Invalid", f'{resource.kind} "{name}" is invalid: {said}', details=details)
+
+
+def bad_request(message: str) -> ApiError:
+    """400."""
+    return ApiError.of(400, "BadRequest", message)
+
+
+def internal(message: str) -> ApiError:
+    """500."""
+    return ApiError.of(
+        500,
+        "InternalError",
+        f"Internal error occurred: {message}",
+        details={"causes": [{"message": message}]},
+    )
+
+
+def too_many(message: str, cause: dict[str, object], retry_after_s: int = 0) -> ApiError:
+    """429 from a disruption budget."""
+    details: dict[str, object] = {"causes": [cause]}
+    if retry_after_s:
+        details["retryAfterSeconds"] = retry_after_s
+    return ApiError.of(429, "TooManyRequests", message, retry_after_s=retry_after_s or None, details=details)
+
+
+def method_not_allowed(resource: Resource | None = None) -> ApiError:
+    """405."""
+    if resource is None:
+        return ApiError.of(
+            405, "MethodNotAllowed", "the server does not allow this method on the requested resource"
+        )
+    details: dict[str, object] = {"kind": resource.plural}
+    if resource.group:
+        details["group"] = resource.group
+    return ApiError.of(
+        405,
+        "MethodNotAllowed",
+        "the server does not allow this method on the requested resource",
+        details=details,
+    )
+
+
+def no_such_path() -> ApiError:
+    """404 for something that is not served at all."""
+    return ApiError.of(404, "NotFound", "the server could not find the requested resource", details={})
+
+
+def status_of(error: ApiError) -> dict[str, object]:
+    """The error as a ``v1`` Status, the body of every answer that is not success."""
+    status: dict[str, object] = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": error.message,
+        "reason": error.reason,
+    }
+    if error.details:
+        status["details"] = error.details
+    status["code"] = error.code
+    return status
+
+
+def _details(resource: Resource, name: str) -> dict[str, object]:
+    details: dict[str, object] = {"name": name} if name else {}
+    if resource.group:
+        details["group"] = resource.group
+    details["kind"] = resource.plural
+    return details
+
+
+def _shown(value: Any) -> str:
+    # As Go prints it: strings quoted, structures as compact JSON.
+    if value is None:
+        return "null"
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

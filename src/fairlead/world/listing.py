@@ -1,0 +1,176 @@
+"""Lists: selected, in pages, at a version.
+
+A continue token names the version of the first page and the last key given, nothing is kept on the
+server: later pages are read from the history, so all pages are of one instant, or 410.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass
+
+import msgspec
+
+from fairlead.errors import ApiError, Gone
+from fairlead.world.answers import bad_request, invalid_value
+from fairlead.world.schema.resources import Resource
+from fairlead.world.selection import Selection
+from fairlead.world.store import Object, Store, key_of
+
+__all__ = ["Listing", "Page", "check_version", "list_page"]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Which part of a list, at which version: ``limit``, ``continue``, ``resourceVersion(Match)``."""
+
+    limit: int = 0
+    token: str = ""
+    rv: str = ""
+    match: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Objects in key order, the version they are of, and how to go on."""
+
+    items: list[Object]
+    rv: int
+    token: str = ""
+    remaining: int | None = None
+
+
+class _Token(msgspec.Struct):
+    v: str
+    rv: int
+    start: str
+
+
+def list_page(store: Store, resource: Resource, namespace: str, selection: Selection, page: Page) -> Listing:
+    """One page of a list; the whole list when no limit is asked for."""
+    start = ""
+    if page.token:
+        if page.match:
+            raise _invalid("resourceVersionMatch", page.match, "is forbidden for continue")
+        token = _decode(page.token)
+        if page.rv not in ("", "0"):
+            raise bad_request("specifying resource version is not allowed when using continue")
+        rv, start = token.rv, token.start
+        try:
+            found = store.at(resource, rv, namespace)
+        except Gone as error:
+            raise _expired(store, start) from error
+    else:
+        rv = _version(store, page)
+        found = (
+            store.at(resource, rv, namespace)
+            if rv != store.rv
+            else _current(store, resource, namespace, selection)
+        )
+    if start:
+        found = [item for item in found if key_of(item) > start]
+    if not selection.everything:
+        found = [item for item in found if selection.admits(item)]
+    if not page.limit or len(found) <= page.limit:
+        return Listing(found, rv)
+    items = found[: page.limit]
+    # The API server does not count ahead what a selector may still drop.
+    remaining = len(found) - page.limit if selection.everything else None
+    return Listing(items, rv, _encode(rv, key_of(items[-1])), remaining)
+
+
+def check_version(rv: str) -> int:
+    """A resourceVersion parameter as a number; 400 when it is none."""
+    if not rv.isdecimal():
+        raise _invalid("resourceVersion", rv, f'strconv.ParseUint: parsing "{rv}": invalid syntax')
+    return int(rv)
+
+
+def too_large(rv: int, current: int) -> ApiError:
+    """The answer to a version that has not happened yet."""
+    details: dict[str, object] = {
+        "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
+        "retryAfterSeconds": 1,
+    }
+    return ApiError.of(
+        504,
+        "Timeout",
+        f"Timeout: Too large resource version: {rv}, current: {current}",
+        retry_after_s=1,
+        details=details,
+    )
+
+
+def _current(store: Store, resource: Resource, namespace: str, selection: Selection) -> list[Object]:
+    if selection.node and resource.plural == "pods":
+        on_node = store.pods_on(selection.node)
+        if not namespace:
+            return on_node
+        return [pod for pod in on_node if pod["metadata"]["namespace"] == namespace]
+    return store.list(resource, namespace)
+
+
+def _version(store: Store, page: Page) -> int:
+    if page.match and not page.rv:
+        raise _invalid(
+            "resourceVersionMatch",
+            page.match,
+            "resourceVersionMatch is forbidden unless resourceVersion is provided",
+        )
+    if page.match == "Exact" and page.rv == "0":
+        raise _invalid(
+            "resourceVersionMatch",
+            page.match,
+            'resourceVersionMatch "Exact" is forbidden for resourceVersion "0"',
+        )
+    if not page.rv:
+        return store.rv
+    asked = check_version(page.rv)
+    if asked > store.rv:
+        raise too_large(asked, store.rv)
+    # An exact version is also what a limited list without a match means; otherwise any newer one will do.
+    if page.match == "Exact" or (page.limit and not page.match and asked > 0):
+        return asked
+    return store.rv
+
+
+def _invalid(field_name: str, value: str, why: str) -> ApiError:
+    error = invalid_value(field_name, value, why)
+    return ApiError.of(
+        422,
+        "Invalid",
+        f'ListOptions.meta.k8s.io "" is invalid: {error}',
+        details={
+            "group": "meta.k8s.io",
+            "kind": "ListOptions",
+            "causes": [{"reason": error.reason, "message": error.text, "field": error.field}],
+        },
+    )
+
+
+def _expired(store: Store, start: str) -> ApiError:
+    message = (
+        "The provided continue parameter is too old to display a consistent list result. You can start a "
+        "new list without the continue parameter, or use the continue token in this response to retrieve "
+        "the remainder of the results. Continuing with the provided token results in an inconsistent "
+        "list - objects that were created, modified, or deleted between the time the first chunk was "
+        "returned and now may show up in the list."
+    )
+    error = ApiError.of(410, "Expired", message)
+    error.details = {"continue": _encode(store.rv, start)}
+    return error
+
+
+def _encode(rv: int, start: str) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(_Token("v1", rv, start))).decode().rstrip("=")
+
+
+def _decode(text: str) -> _Token:
+    try:
+        token = msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=_Token)
+    except (binascii.Error, ValueError, msgspec.MsgspecError) as error:
+        raise bad_request(f"continue key is not valid: {error}") from error
+    if token.v != "v1":
+        raise bad_request("continue key is not valid: server does not recognize this encoded version")
+    return token

@@ -1,0 +1,211 @@
+"""What happens to an object between a request and the store.
+
+`prepare_*` runs before admission (identity, copying, defaults), `finish_*` after it (what a writer
+may not set, validation, system fields). Both get private copies and never touch a stored object.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fairlead.world import answers
+from fairlead.world.schema.kinds import strategy_of
+from fairlead.world.schema.resources import NAMESPACES, Resource, Served
+from fairlead.world.schema.strategy import CUSTOM, Strategy
+from fairlead.world.store import Object
+from fairlead.world.timestamps import stamp
+
+if TYPE_CHECKING:
+    from fairlead.world.api import Api
+
+__all__ = ["finish_create", "finish_update", "may_create_on_update", "prepare_create", "prepare_update"]
+
+_NAME_ATTEMPTS = 8
+_SYSTEM_FIELDS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+
+
+def may_create_on_update(served: Served) -> bool:
+    """Whether a PUT of an object that does not exist creates it."""
+    return _strategy(served).create_on_update
+
+
+def prepare_create(api: Api, served: Served, item: Object, namespace: str) -> Object:
+    """A private, defaulted copy of the object to be created."""
+    resource = served.resource
+    new = _copy(served, item)
+    metadata = new["metadata"]
+    if metadata.get("resourceVersion"):
+        raise answers.bad_request("resourceVersion should not be set on objects to be created")
+    for field in (*_SYSTEM_FIELDS, "selfLink", "resourceVersion"):
+        metadata.pop(field, None)
+    if resource.namespaced:
+        held = metadata.get("namespace")
+        if held and namespace and held != namespace:
+            raise answers.bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request"
+            )
+        metadata["namespace"] = namespace or held or "default"
+        _check_namespace(api, resource, metadata)
+    else:
+        metadata.pop("namespace", None)
+    _strategy(served).default(new)
+    return new
+
+
+def finish_create(api: Api, served: Served, new: Object, *, changed: bool) -> Object:
+    """The object as it is stored; `changed` says that admission replaced it."""
+    resource, strategy = served.resource, _strategy(served)
+    if changed:
+        new = _copy(served, new)
+        strategy.default(new)
+    if "status" in served.subresources and resource != NAMESPACES:
+        new.pop("status", None)
+    strategy.on_create(new)
+    metadata = new["metadata"]
+    generated = _name(api, resource, metadata)
+    if strategy.generation:
+        metadata["generation"] = 1
+    metadata["uid"] = api.ids.uid()
+    metadata["creationTimestamp"] = stamp(api.clock.now())
+    _validate(resource, strategy, new, None)
+    if api.store.get(resource, metadata.get("namespace", ""), metadata["name"]) is not None:
+        error = answers.already_exists(resource, metadata["name"])
+        if generated:
+            error.message = (
+                f"{error.message}, the server was not able to generate a unique name for the object"
+            )
+        raise error
+    return new
+
+
+def prepare_update(api: Api, served: Served, item: Object, old: Object, subresource: str) -> Object:
+    """A private, defaulted copy of the object that is to replace `old`."""
+    resource = served.resource
+    new = _copy(served, item)
+    metadata, held = new["metadata"], old["metadata"]
+    _check_identity(resource, metadata, held)
+    for field in _SYSTEM_FIELDS:
+        if field in held:
+            metadata[field] = held[field]
+        else:
+            metadata.pop(field, None)
+    metadata["name"] = held["name"]
+    metadata["resourceVersion"] = held["resourceVersion"]
+    if "namespace" in held:
+        metadata["namespace"] = held["namespace"]
+    _strategy(served).default(new)
+    return _keep(served, new, old, subresource)
+
+
+def finish_update(
+    api: Api, served: Served, new: Object, old: Object, subresource: str, *, changed: bool
+) -> Object:
+    """The object as it is stored, or `old` itself when nothing differs."""
+    strategy = _strategy(served)
+    if changed:
+        new = prepare_update(api, served, new, old, subresource)
+    if strategy.generation and not subresource and _spec(new) != _spec(old):
+        new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+    _validate(served.resource, strategy, new, old)
+    return old if new == old else new
+
+
+def _strategy(served: Served) -> Strategy:
+    return CUSTOM if served.custom else strategy_of(served.resource)
+
+
+def _copy(served: Served, item: Any) -> Object:
+    new: Object = copy_json(item)
+    new["apiVersion"] = served.api_version
+    new["kind"] = served.resource.kind
+    metadata = new.get("metadata")
+    if not isinstance(metadata, dict):
+        new["metadata"] = {}
+    return new
+
+
+def copy_json(value: Any) -> Any:
+    """A deep copy of plain JSON data."""
+    if isinstance(value, dict):
+        return {key: copy_json(member) for key, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [copy_json(member) for member in value]
+    return value
+
+
+def _keep(served: Served, new: Object, old: Object, subresource: str) -> Object:
+    strategy = _strategy(served)
+    if subresource == "status":
+        kept = {**old, "metadata": new["metadata"], "status": new.get("status", {})}
+        if served.custom:
+            kept["metadata"] = {**old["metadata"], "managedFields": new["metadata"].get("managedFields")}
+            if kept["metadata"]["managedFields"] is None:
+                del kept["metadata"]["managedFields"]
+        strategy.on_status(kept, old)
+        return kept
+    if "status" in served.subresources:
+        if "status" in old:
+            new["status"] = old["status"]
+        else:
+            new.pop("status", None)
+    strategy.on_update(new, old)
+    return new
+
+
+def _check_namespace(api: Api, resource: Resource, metadata: Object) -> None:
+    name = metadata["namespace"]
+    namespace = api.store.get(NAMESPACES, "", name)
+    if namespace is None:
+        raise answers.not_found(NAMESPACES, name)
+    if namespace.get("status", {}).get("phase") == "Terminating":
+        why = f"unable to create new content in namespace {name} because it is being terminated"
+        cause: Object = {
+            "reason": "NamespaceTerminating",
+            "message": f"namespace {name} is being terminated",
+            "field": "metadata.namespace",
+        }
+        raise answers.forbidden(resource, metadata.get("name", ""), why, [cause])
+
+
+def _check_identity(resource: Resource, metadata: Object, held: Object) -> None:
+    name = held["name"]
+    if metadata.get("name", name) != name:
+        raise answers.bad_request(
+            f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})"
+        )
+    if metadata.get("namespace", held.get("namespace")) != held.get("namespace"):
+        raise answers.bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    if metadata.get("uid", held["uid"]) != held["uid"]:
+        why = (
+            f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {held['uid']}"
+        )
+        raise answers.conflict(resource, name, why)
+    if metadata.get("resourceVersion") not in (None, "", held["resourceVersion"]):
+        raise answers.conflict(resource, name)
+
+
+def _name(api: Api, resource: Resource, metadata: Object) -> bool:
+    prefix = metadata.get("generateName")
+    if metadata.get("name") or not prefix:
+        return False
+    for _ in range(_NAME_ATTEMPTS):
+        # Names have 63 characters at most here, so that they can be label values too.
+        metadata["name"] = prefix[:58] + api.ids.suffix()
+        if api.store.get(resource, metadata.get("namespace", ""), metadata["name"]) is None:
+            break
+    return True
+
+
+def _validate(resource: Resource, strategy: Strategy, new: Object, old: Object | None) -> None:
+    metadata = new["metadata"]
+    if not metadata.get("name"):
+        problem = answers.required("metadata.name", "name or generateName is required")
+        raise answers.invalid(resource, "", [problem])
+    if errors := strategy.validate(new, old):
+        raise answers.invalid(resource, metadata["name"], errors)
+
+
+def _spec(item: Object) -> Object:
+    return {key: value for key, value in item.items() if key not in ("metadata", "status")}
