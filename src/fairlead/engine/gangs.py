@@ -204,7 +204,7 @@ class Gangs:
                 continue
             elif pod.spec.node_name or pod.metadata.uid in self._assumed:
                 running.append(pod)
-            else:
+            elif not pod.spec.scheduling_gates:
                 pending.append(pod)
         pending.sort(key=lambda pod: (created_at(pod.metadata), pod.metadata.name))
         running.sort(key=lambda pod: (created_at(pod.metadata), pod.metadata.name))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from support.units import EPOCH, pod, pod_group, typed, workload
 
 from fairlead.engine.gangs import Gangs
 from fairlead.kube.decode import convert
 from fairlead.kube.workloads import Job, PodGroup, Workload
+from support.units import EPOCH, pod, pod_group, typed, workload
 
 T0 = EPOCH.timestamp()
 

@@ -6,12 +6,12 @@ from itertools import combinations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.units import budget, pod, typed
 
 from fairlead.engine.budgets import Budgets
 from fairlead.engine.victims import Victim, cheapest, cheapest_by_amounts, cost_of, importance
 from fairlead.kube.decode import convert
 from fairlead.kube.workloads import PodDisruptionBudget
+from support.units import budget, pod, typed
 
 AMOUNTS = st.tuples(st.integers(0, 4), st.integers(0, 4))
 PODS = st.lists(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from support.units import pod, typed
 
 from fairlead.engine.priority import PriorityAnnotation, may_be_victim, priority_of
 from fairlead.kube.selectors import LabelSelector
+from support.units import pod, typed
 
 
 def annotated(text: str, priority: int | None = 5):
@@ -29,7 +29,7 @@ def test_a_negative_annotation_is_taken():
     assert priority_of(annotated("-3")).value == -3
 
 
-@pytest.mark.parametrize("text", ["", "high", "1.5", "1e3", "0x10", "--1", "9" * 30, "-99999999999", "１"])
+@pytest.mark.parametrize("text", ["", "high", "1.5", "1e3", "0x10", "--1", "9" * 30, "-99999999999", "\uff11"])
 def test_a_malformed_annotation_is_reported_and_the_spec_counts(text):
     found = priority_of(annotated(text))
     assert found.value == 5
