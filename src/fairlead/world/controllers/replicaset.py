@@ -1,0 +1,169 @@
+"""ReplicaSet: as many pods of a template as asked for.
+
+Pods are created in batches of 1, 2, 4, …: when the first ones are refused (quota, a webhook), the
+rest is not even tried. Status is written when there is nothing to create or delete, because
+creations and deletions bring the controller back here anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+
+from fairlead.errors import ApiError
+from fairlead.world.controllers.claims import claim_pods, owners_of_pod
+from fairlead.world.controllers.deletion_order import by_deletion_order
+from fairlead.world.controllers.objects import (
+    available_at,
+    condition,
+    controller_of,
+    is_active,
+    is_ready,
+    key_of,
+    labels,
+    pod_from_template,
+    split_key,
+    stamp,
+    terminating,
+    with_status,
+)
+from fairlead.world.controllers.writes import Again, Batch, Create, Delete, Emit, Obj, Update, View, Write
+
+__all__ = ["BURST", "ReplicaSetController", "slow_start"]
+
+# At most this many creations or deletions in one go.
+BURST = 500
+
+_COMPONENT = "replicaset-controller"
+
+
+class ReplicaSetController:
+    """Keeps the number of each ReplicaSet's pods."""
+
+    name = _COMPONENT
+    watches = ("ReplicaSet", "Pod")
+
+    def keys(self, view: View, kind: str, old: Obj | None, new: Obj | None, now: datetime) -> Iterable[str]:
+        """The ReplicaSet itself; of a pod, its owner before and after."""
+        if kind == "ReplicaSet":
+            item = new or old
+            return [key_of(item)] if item else []
+        return [*owners_of_pod(view, "ReplicaSet", new), *owners_of_pod(view, "ReplicaSet", old)]
+
+    def reconcile(self, view: View, key: str, now: datetime) -> list[Write]:
+        """Adopt or release, then create or delete, then say how far it is."""
+        owner = view.get("ReplicaSet", *split_key(key))
+        if owner is None:
+            return []
+        pods, writes = claim_pods(view, owner)
+        active = [pod for pod in pods if is_active(pod)]
+        leaving = sum(1 for pod in pods if terminating(pod))
+        missing = owner["spec"].get("replicas", 1) - len(active)
+        if terminating(owner) or missing == 0:
+            return [*writes, *_say(owner, active, leaving, now)]
+        if missing > 0:
+            return [*writes, *_create(owner, min(missing, BURST), active, leaving, now)]
+        return [*writes, *_give_up(view, owner, active, min(-missing, BURST), now)]
+
+
+def slow_start(creations: Sequence[Create], otherwise: Callable[[ApiError], Sequence[Write]]) -> list[Batch]:
+    """The creations in batches of 1, 2, 4, …, each reporting failure as `otherwise` says.
+
+    >>> [len(batch.writes) for batch in slow_start([Create({})] * 10, lambda error: [])]
+    [1, 2, 4, 3]
+    """
+    batches = []
+    done, size = 0, 1
+    while done < len(creations):
+        batches.append(Batch(creations[done : done + size], otherwise))
+        done += size
+        size *= 2
+    return batches
+
+
+def _create(owner: Obj, missing: int, active: Sequence[Obj], leaving: int, now: datetime) -> list[Write]:
+    def created(pod: Obj) -> list[Write]:
+        return [Emit(owner, "SuccessfulCreate", f"Created pod: {pod['metadata']['name']}", _COMPONENT)]
+
+    def refused(error: ApiError) -> list[Write]:
+        return [
+            Emit(owner, "FailedCreate", f"Error creating: {error.message}", _COMPONENT, "Warning"),
+            *_say(owner, active, leaving, now, failure=("FailedCreate", error.message)),
+        ]
+
+    pod = pod_from_template(owner["spec"]["template"], owner)
+    return [*slow_start([Create(pod, created)] * missing, refused)]
+
+
+def _give_up(view: View, owner: Obj, active: Sequence[Obj], surplus: int, now: datetime) -> list[Write]:
+    chosen = (
+        by_deletion_order(active, _related(view, owner), now)[:surplus] if surplus < len(active) else active
+    )
+    return [
+        Batch([Delete(pod) for pod in chosen]),
+        *(
+            Emit(owner, "SuccessfulDelete", f"Deleted pod: {pod['metadata']['name']}", _COMPONENT)
+            for pod in chosen
+        ),
+    ]
+
+
+def _related(view: View, owner: Obj) -> list[Obj]:
+    # Pods of every ReplicaSet of the same Deployment crowd a node, not only our own.
+    held = controller_of(owner)
+    sets = [owner] if held is None else [o for o in view.dependents(held["uid"]) if o["kind"] == "ReplicaSet"]
+    return [
+        pod
+        for each in sets
+        for pod in view.dependents(each["metadata"]["uid"])
+        if pod["kind"] == "Pod" and (controller_of(pod) or {}).get("uid") == each["metadata"]["uid"]
+    ]
+
+
+def _say(
+    owner: Obj,
+    active: Sequence[Obj],
+    leaving: int,
+    now: datetime,
+    failure: tuple[str, str] | None = None,
+) -> list[Write]:
+    min_ready_s = owner["spec"].get("minReadySeconds", 0)
+    wanted = (owner["spec"]["template"].get("metadata") or {}).get("labels") or {}
+    times = [at for pod in active if (at := available_at(pod, min_ready_s)) is not None]
+    later = [at for at in times if at > now]
+    old = owner.get("status") or {}
+    counts = {
+        "replicas": len(active),
+        "fullyLabeledReplicas": sum(1 for pod in active if wanted.items() <= labels(pod).items()),
+        "readyReplicas": sum(1 for pod in active if is_ready(pod)),
+        "availableReplicas": len(times) - len(later),
+        "terminatingReplicas": leaving,
+    }
+    status: Obj = {
+        # Zero counts are left out, as the API's own encoding does; the two others are pointers there.
+        **{
+            name: value
+            for name, value in counts.items()
+            if value or name in ("replicas", "terminatingReplicas")
+        },
+        "observedGeneration": owner["metadata"].get("generation", 0),
+    }
+    conditions = [c for c in old.get("conditions") or () if c["type"] != "ReplicaFailure"]
+    if failure is not None:
+        known = condition(owner, "ReplicaFailure")
+        conditions.append(
+            known
+            or {
+                "type": "ReplicaFailure",
+                "status": "True",
+                "lastTransitionTime": stamp(now),
+                "reason": failure[0],
+                "message": failure[1],
+            }
+        )
+    if conditions:
+        status["conditions"] = conditions
+    writes: list[Write] = [Update(with_status(owner, status), "status")] if status != old else []
+    if later:
+        writes.append(Again(min(later)))
+    return writes

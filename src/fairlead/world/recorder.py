@@ -1,0 +1,77 @@
+"""Events that controllers record, as `kubectl get events` and `describe` show them.
+
+The same thing said again about the same object raises the count of the first saying instead of
+making another event, so a retry loop does not fill the cluster.
+"""
+
+from __future__ import annotations
+
+from fairlead.errors import NotFound
+from fairlead.world.api import Api
+from fairlead.world.clock import Clock
+from fairlead.world.controllers.writes import Emit, Obj
+from fairlead.world.schema.resources import EVENTS
+from fairlead.world.timestamps import micro_stamp, stamp
+
+__all__ = ["Recorder"]
+
+# What is remembered to count repeats; the oldest is forgotten first.
+_REMEMBERED = 4096
+
+
+class Recorder:
+    """Writes events. Events never fail a controller: one that cannot be written is let go."""
+
+    def __init__(self, api: Api, clock: Clock, *, enabled: bool = True) -> None:
+        self._api = api
+        self._clock = clock
+        self._enabled = enabled
+        self._said: dict[tuple[str, ...], tuple[str, str, int]] = {}
+
+    def record(self, emit: Emit) -> None:
+        """Write an event, or count it up when it was said before."""
+        if not self._enabled:
+            return
+        about, now = emit.about, self._clock.now()
+        meta = about["metadata"]
+        said = (meta.get("uid", ""), emit.component, emit.type, emit.reason, emit.message)
+        before = self._said.get(said)
+        if before is not None:
+            namespace, name, count = before
+            self._said[said] = (namespace, name, count + 1)
+            try:
+                self._api.patch(EVENTS, name, {"count": count + 1, "lastTimestamp": stamp(now)}, namespace)
+                return
+            except NotFound:
+                pass  # somebody deleted it: say it anew
+        namespace = meta.get("namespace") or "default"
+        name = f"{meta['name']}.{self._api.ids.uid().replace('-', '')[:16]}"
+        event: Obj = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": namespace},
+            "involvedObject": {
+                "apiVersion": about["apiVersion"],
+                "kind": about["kind"],
+                "name": meta["name"],
+                "uid": meta.get("uid", ""),
+                **({"namespace": meta["namespace"]} if meta.get("namespace") else {}),
+                **({"resourceVersion": meta["resourceVersion"]} if meta.get("resourceVersion") else {}),
+            },
+            "reason": emit.reason,
+            "message": emit.message,
+            "type": emit.type,
+            "source": {"component": emit.component},
+            "reportingComponent": emit.component,
+            "reportingInstance": "",
+            "firstTimestamp": stamp(now),
+            "lastTimestamp": stamp(now),
+            "count": 1,
+        }
+        if emit.action:
+            event["action"] = emit.action
+            event["eventTime"] = micro_stamp(now)
+        self._api.create(EVENTS, event)
+        if len(self._said) >= _REMEMBERED:
+            del self._said[next(iter(self._said))]
+        self._said[said] = (namespace, name, 1)
