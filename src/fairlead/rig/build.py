@@ -79,12 +79,12 @@ ON_REQUEST: dict[str, _Program] = {
 _ALL = PROGRAMS | ON_REQUEST
 
 
-def folder() -> Path:
-    """The cache folder of the current pins; it may not exist yet."""
+def folder(modules: Path = _MODULES) -> Path:
+    """The cache folder of the pins in `modules`; it may not exist yet."""
     digest = hashlib.sha256()
     for module in sorted({program.module for program in _ALL.values()}):
         for name in ("go.mod", "go.sum"):
-            digest.update(f"{module}/{name}\0".encode() + (_MODULES / module / name).read_bytes() + b"\0")
+            digest.update(f"{module}/{name}\0".encode() + (modules / module / name).read_bytes() + b"\0")
     for name, program in sorted(_ALL.items()):
         digest.update(f"{name}\0{program.arguments(Path(name))}\0".encode())
     digest.update(f"{platform.system()}\0{platform.machine()}".encode())
