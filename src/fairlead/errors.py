@@ -13,6 +13,7 @@
     │   ├── Gone                 410: a resourceVersion or continue token that was compacted away
     │   └── TooManyRequests      429: flow control, or a PodDisruptionBudget saying no
     ├── Unreachable              no answer, or an answer that broke off: the outcome is unknown
+    │   └── NotSent              no connection: nothing was sent, so nothing was applied
     ├── LeaseLost                a write was refused because our lease may have ended
     └── RigError                 the test control plane could not be built or started
 
@@ -120,6 +121,10 @@ _BY_CODE: dict[int, type[ApiError]] = {
 
 class Unreachable(FairleadError):  # noqa: N818
     """No complete answer came back. A write that ended so may have been applied: read first."""
+
+
+class NotSent(Unreachable):
+    """No connection could be made. Nothing was sent: a write that ended so was not applied."""
 
 
 class LeaseLost(FairleadError):  # noqa: N818

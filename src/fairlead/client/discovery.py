@@ -1,0 +1,113 @@
+"""Which resources an API server serves: asked of the server, because gates and versions decide.
+
+One aggregated answer where the server has it, else one request per group and version.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from fairlead.client.api import Client
+from fairlead.errors import ApiError, BadObject
+from fairlead.kube.resources import Resource
+
+__all__ = ["served"]
+
+_AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
+
+
+async def served(client: Client) -> tuple[Resource, ...]:
+    """All served resources, preferred versions of a group first; subresources are left out.
+
+    A group whose own server is away (an APIService without a backend) is left out, not an error.
+    """
+    found: list[Resource] = []
+    for root in ("/api", "/apis"):
+        answer = await client.read(root, accept=_AGGREGATED)
+        try:
+            said = msgspec.json.decode(answer, type=_Root)
+        except msgspec.MsgspecError as error:
+            raise BadObject(f"discovery {root}", "", str(error)) from error
+        if said.kind == "APIGroupDiscoveryList":
+            found += _aggregated(said)
+        else:
+            paths = [f"/api/{version}" for version in said.versions]
+            paths += [f"/apis/{version.group_version}" for group in said.groups for version in group.versions]
+            for path in paths:
+                found += await _one(client, path)
+    return tuple(found)
+
+
+class _Kind(msgspec.Struct):
+    kind: str = ""
+
+
+class _Served(msgspec.Struct, rename="camel"):
+    resource: str
+    scope: str = ""
+    response_kind: _Kind = msgspec.field(default_factory=_Kind)
+
+
+class _Version(msgspec.Struct, rename="camel"):
+    version: str = ""
+    group_version: str = ""
+    resources: list[_Served] = []
+
+
+class _Meta(msgspec.Struct):
+    name: str = ""
+
+
+class _Group(msgspec.Struct):
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
+    versions: list[_Version] = []
+
+
+class _Root(msgspec.Struct):
+    kind: str = ""
+    items: list[_Group] = []
+    groups: list[_Group] = []
+    versions: list[str] = []
+
+
+class _Listed(msgspec.Struct):
+    name: str
+    kind: str = ""
+    namespaced: bool = False
+
+
+class _ResourceList(msgspec.Struct, rename="camel"):
+    group_version: str = ""
+    resources: list[_Listed] = []
+
+
+def _aggregated(said: _Root) -> list[Resource]:
+    return [
+        Resource(
+            group.metadata.name,
+            version.version,
+            entry.resource,
+            entry.response_kind.kind,
+            namespaced=entry.scope == "Namespaced",
+        )
+        for group in said.items
+        for version in group.versions
+        for entry in version.resources
+    ]
+
+
+async def _one(client: Client, path: str) -> list[Resource]:
+    try:
+        said = msgspec.json.decode(await client.read(path), type=_ResourceList)
+    except ApiError as error:
+        if error.code not in (404, 503):
+            raise
+        return []
+    except msgspec.MsgspecError as error:
+        raise BadObject(f"discovery {path}", "", str(error)) from error
+    group, _, version = said.group_version.rpartition("/")
+    return [
+        Resource(group, version, entry.name, entry.kind, namespaced=entry.namespaced)
+        for entry in said.resources
+        if "/" not in entry.name
+    ]

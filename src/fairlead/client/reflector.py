@@ -1,0 +1,376 @@
+"""Keep a faithful copy of a collection, and tell each change once, in order.
+
+WatchList where it is served, else a paged list and a watch; a stream that ends, breaks or falls
+silent is resumed from the last version seen; a version that is too old means listing again, with a
+diff that finds the deletions nobody told. A frame that never came leaves no trace in a stream: the
+audit, a rare comparison of versions with the API server's, finds it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import random
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, Generic, overload
+
+import msgspec
+import structlog
+
+from fairlead.client.api import Client
+from fairlead.client.clock import WALL_CLOCK, Clock
+from fairlead.client.connection import JSON, Stream
+from fairlead.client.lines import Lines
+from fairlead.client.retry import Backoff
+from fairlead.client.view import Distrust, Event, K, T, View
+from fairlead.client.wire import METADATA_ONLY, Page, object_path
+from fairlead.errors import ApiError, BadKubeconfig, BadObject, FairleadError, Gone, Unreachable
+from fairlead.kube.decode import decoder
+from fairlead.kube.resources import Resource
+
+__all__ = ["Counters", "Reflector", "Tuning"]
+
+_log = structlog.get_logger(__name__)
+
+_LASTED_S = 10.0  # a stream that lasted this long worked: the next failure is a new one
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """Times and sizes. API servers send a bookmark about once a minute, so `inactivity_s` of silence
+    means a dead stream; `audit_s` of 0 turns the audit off.
+    """
+
+    page: int = 500
+    inactivity_s: float = 90.0
+    watch_s: float = 480.0  # the server ends the watch after this to twice this: it spreads the load
+    audit_s: float = 1800.0
+    listing_s: float = 120.0  # how long a WatchList may take before a plain list is tried
+    settle_s: float = 5.0  # how long a difference may be a frame that is still on its way
+    backoff_first_s: float = 0.2
+    backoff_cap_s: float = 30.0
+    line_limit: int = 64 * 1024 * 1024
+
+
+DEFAULT = Tuning()
+
+
+@dataclass(slots=True)
+class Counters:
+    """What happened so far; for metrics and tests."""
+
+    listings: int = 0
+    streams: int = 0
+    broken: int = 0
+    audits: int = 0
+    missed: int = 0
+    bad: int = 0
+
+
+class Reflector(Generic[T, K]):
+    """A copy of one collection. Use one of `run` (a callback) and `batches` (an iterator), once.
+
+    `keep` cuts objects down to what stays in memory (default: all of the struct). Memory beyond that is
+    one chunk of the stream and one line. A slow consumer holds the stream back: nothing is queued, the
+    API server at length ends the watch, and it is resumed or listed again. `on_bad` hears of every
+    object that cannot be read, by name; it is skipped, the rest goes on.
+    """
+
+    @overload
+    def __init__(
+        self: Reflector[T, T],
+        client: Client,
+        resource: Resource,
+        kind: type[T],
+        *,
+        namespace: str | None = None,
+        labels: str = "",
+        fields: str = "",
+        on_bad: Callable[[BadObject], None] | None = None,
+        tuning: Tuning = DEFAULT,
+        rng: random.Random | None = None,
+        clock: Clock = WALL_CLOCK,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        client: Client,
+        resource: Resource,
+        kind: type[T],
+        *,
+        keep: Callable[[T], K],
+        namespace: str | None = None,
+        labels: str = "",
+        fields: str = "",
+        on_bad: Callable[[BadObject], None] | None = None,
+        tuning: Tuning = DEFAULT,
+        rng: random.Random | None = None,
+        clock: Clock = WALL_CLOCK,
+    ) -> None: ...
+    def __init__(
+        self,
+        client: Client,
+        resource: Resource,
+        kind: type[Any],
+        *,
+        keep: Callable[[Any], Any] | None = None,
+        namespace: str | None = None,
+        labels: str = "",
+        fields: str = "",
+        on_bad: Callable[[BadObject], None] | None = None,
+        tuning: Tuning = DEFAULT,
+        rng: random.Random | None = None,
+        clock: Clock = WALL_CLOCK,
+    ) -> None:
+        self.counters = Counters()
+        self.resource = resource
+        self.trouble: FairleadError | None = None  # why there is no stream at the moment
+        self._client = client
+        self._namespace = namespace
+        self._labels = labels
+        self._fields = fields
+        self._on_bad = on_bad
+        self._tuning = tuning
+        self._rng = rng or client.rng
+        self._clock = clock
+        self._view: View[T, K] = View(resource.kind, decoder(kind), keep or _whole, self._bad)
+        self._watch_list = True  # until the server says that it does not know it
+        self._plain_next = False  # a WatchList came to nothing: try a plain list once
+        self._stream: Stream | None = None
+        self._must_list = False
+        self._synced = asyncio.Event()
+
+    @property
+    def view(self) -> View[T, K]:
+        """What is known now. Changes between awaits only."""
+        return self._view
+
+    async def synced(self) -> None:
+        """Wait until the first listing was told. Cancelled, nothing happens."""
+        await self._synced.wait()
+
+    async def run(self, deliver: Callable[[Event[T, K]], None]) -> None:
+        """Call `deliver` with each event, for ever; what it raises ends the run.
+
+        Ends when cancelled: at once, with the view at a whole number of delivered batches or, if the
+        callback raised, with part of the last batch untold.
+        """
+        async with asyncio.TaskGroup() as group:
+            if self._tuning.audit_s:
+                group.create_task(self._audit_for_ever())
+            async with aclosing(self.batches()) as batches:
+                async for batch in batches:
+                    for event in batch:
+                        deliver(event)
+
+    async def batches(self) -> AsyncGenerator[list[Event[T, K]], None]:
+        """The events, in lists of what arrived together. The stream is read only while the next list is
+        awaited. Close it (`aclosing`) when done; cancelled, no event is lost that `view` has taken in,
+        but for those of a list that was not handed over any more.
+        """
+        backoff = Backoff(self._rng, first_s=self._tuning.backoff_first_s, cap_s=self._tuning.backoff_cap_s)
+        while True:
+            began = self._clock.now()
+            source = self._next_source()
+            failure: FairleadError | None = None
+            try:
+                async with aclosing(source):
+                    async for batch in source:
+                        self.trouble = None
+                        yield batch
+                        if self._view.resume is not None:
+                            self._synced.set()
+            except (ApiError, Unreachable, BadObject, Distrust) as error:
+                failure = error
+            except BadKubeconfig as error:
+                if not self._synced.is_set():
+                    raise  # wrong from the start; later it is a credential plugin's bad day
+                failure = error
+            lasted_s = self._clock.now() - began
+            if lasted_s > _LASTED_S:
+                backoff.reset()
+            if failure is not None:
+                wait_s = backoff.next_s(failure.retry_after_s if isinstance(failure, ApiError) else None)
+                self._note(failure, wait_s)
+                await asyncio.sleep(wait_s)
+            elif lasted_s < 1.0 and not self._listing_is_next():
+                await asyncio.sleep(backoff.next_s())  # a server that hangs up at once
+
+    def _listing_is_next(self) -> bool:
+        return self._must_list or self._view.resume is None
+
+    def _next_source(self) -> AsyncGenerator[list[Event[T, K]], None]:
+        plain, self._plain_next = self._plain_next or not self._watch_list, False
+        if not self._listing_is_next():
+            return self._watch()
+        self._must_list = False
+        self._view.begin()
+        self.counters.listings += 1
+        return self._list() if plain else self._watch()
+
+    def _note(self, failure: FairleadError, wait_s: float) -> None:
+        """Remember why, and choose how to go on."""
+        self.trouble = failure
+        self.counters.broken += 1
+        listing = self._view.resume is None
+        _log.info("watch_broken", resource=self.resource.plural, reason=str(failure), wait_s=round(wait_s, 3))
+        if isinstance(failure, Gone | Distrust):
+            self._must_list = True
+        elif isinstance(failure, ApiError):
+            if listing and self._watch_list and failure.code in (400, 422):
+                self._watch_list = False
+            elif not listing and failure.code in (400, 504):
+                # "Too large resource version": the cluster was set back in time.
+                self._must_list = True
+        elif listing:
+            self._plain_next = True
+
+    async def _list(self) -> AsyncGenerator[list[Event[T, K]], None]:
+        """A listing page by page; in one piece when it changes faster than we read."""
+        for size in (self._tuning.page, 0):
+            try:
+                async with aclosing(self._pages(size)) as batches:
+                    async for batch in batches:
+                        yield batch
+                return
+            except Gone:
+                if not size:
+                    raise
+                self._view.begin()
+
+    async def _pages(self, size: int) -> AsyncGenerator[list[Event[T, K]], None]:
+        async with aclosing(self._all(size, JSON)) as pages:
+            async for page in pages:
+                batch: list[Event[T, K]] = []
+                for item in page.items:
+                    self._view.take(bytes(item), batch)
+                if not page.more:
+                    self._view.end(page.resource_version, batch)
+                yield batch
+
+    def _all(self, size: int, accept: str) -> AsyncGenerator[Page, None]:
+        return self._client.pages(
+            self.resource,
+            self._namespace,
+            labels=self._labels,
+            fields=self._fields,
+            page=size,
+            accept=accept,
+        )
+
+    async def _watch(self) -> AsyncGenerator[list[Event[T, K]], None]:
+        tuning, view = self._tuning, self._view
+        self.counters.streams += 1
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(round(tuning.watch_s * self._rng.uniform(1.0, 2.0))),
+            "labelSelector": self._labels,
+            "fieldSelector": self._fields,
+        }
+        if view.resume is not None:
+            query["resourceVersion"] = view.resume
+        else:
+            query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        path = object_path(self.resource, self._namespace, query=query)
+        listed_by = self._clock.now() + tuning.listing_s
+        lines = Lines(tuning.line_limit)
+        async with self._client.connection.stream(path, inactivity_s=tuning.inactivity_s) as stream:
+            self._stream = stream
+            try:
+                while chunk := await stream.read():
+                    batch: list[Event[T, K]] = []
+                    failure: ApiError | Distrust | None = None
+                    try:
+                        for line in lines.feed(chunk):
+                            view.frame(line, batch)
+                    except (ApiError, Distrust) as error:
+                        failure = error  # what came before it has happened and must be told
+                    if batch:
+                        yield batch
+                    if failure is not None:
+                        raise failure
+                    if view.resume is None and self._clock.now() > listed_by:
+                        raise Unreachable(f"a WatchList of {self.resource.plural} does not come to its end")
+            finally:
+                self._stream = None
+
+    async def audit(self) -> int:
+        """Compare versions with the API server's; how many changes never reached us. If any, list again.
+
+        A difference counts when it is still there `settle_s` later, so a slow frame is none. Cancelled,
+        nothing is changed.
+        """
+        self.counters.audits += 1
+        suspects = await self._suspects()
+        if not suspects:
+            return 0
+        await asyncio.sleep(self._tuning.settle_s)
+        missed = [key for key, is_behind in suspects.items() if is_behind(self._view.version(key))]
+        if missed:
+            self.counters.missed += len(missed)
+            _log.warning("watch_missed_changes", resource=self.resource.plural, objects=missed[:10])
+            self._must_list = True
+            if self._stream is not None:
+                self._stream.abort()
+        return len(missed)
+
+    async def _audit_for_ever(self) -> None:
+        await self.synced()
+        while True:
+            await asyncio.sleep(self._tuning.audit_s * self._rng.uniform(0.75, 1.25))
+            try:
+                await self.audit()
+            except (ApiError, Unreachable, BadObject) as error:
+                _log.info("audit_not_done", resource=self.resource.plural, reason=str(error))
+
+    async def _suspects(self) -> dict[str, Callable[[int | None], bool]]:
+        """Keys where we may have missed something, each with what tells later that we did."""
+        unlisted = self._view.versions()
+        suspects: dict[str, Callable[[int | None], bool]] = {}
+        async with aclosing(self._all(self._tuning.page, METADATA_ONLY)) as pages:
+            async for page in pages:
+                for item in page.items:
+                    meta = msgspec.json.decode(item, type=_Versioned).metadata
+                    if not meta.resource_version.isdecimal():
+                        return {}  # not comparable: the stream is all there is
+                    key = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+                    unlisted.pop(key, None)
+                    version = int(meta.resource_version)
+                    if (self._view.version(key) or 0) < version:
+                        suspects[key] = functools.partial(_older, version)
+        for key, version in unlisted.items():
+            suspects[key] = functools.partial(_same, version)
+        return suspects
+
+    def _bad(self, error: BadObject) -> None:
+        self.counters.bad += 1
+        _log.warning("bad_object", object=error.object, field=error.field, problem=error.problem)
+        if self._on_bad is not None:
+            self._on_bad(error)
+
+
+class _VersionedMeta(msgspec.Struct, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    resource_version: str = ""
+
+
+class _Versioned(msgspec.Struct):
+    metadata: _VersionedMeta
+
+
+def _older(wanted: int, known: int | None) -> bool:
+    """The API server has it at `wanted`. Unknown by now may also mean deleted since: listing will tell."""
+    return known is None or known < wanted
+
+
+def _same(before: int, known: int | None) -> bool:
+    """The API server does not have it, yet it is known as it was."""
+    return known == before
+
+
+def _whole(obj: Any) -> Any:
+    return obj

@@ -1,0 +1,47 @@
+"""TLS contexts for an API server: our own CA, client certificates, and how strict to be.
+
+Python 3.13 turned on a check (RFC 5280 to the letter) that many cluster CAs fail and no other
+Kubernetes client makes; `strict=False` turns just that check off, verification itself stays on.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import tempfile
+
+__all__ = ["client_context"]
+
+
+def client_context(
+    *,
+    ca_pem: str | None = None,
+    verify: bool = True,
+    strict: bool = True,
+    certificate: tuple[str, str] | None = None,
+) -> ssl.SSLContext:
+    """A context that trusts `ca_pem` (None: the system's CAs) and shows `certificate` (chain and key, PEM).
+
+    Raises ssl.SSLError or ValueError for material that cannot be used; the caller knows whose it is.
+    """
+    context = ssl.create_default_context(cadata=ca_pem)
+    if not verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if not strict:
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if certificate is not None:
+        _load(context, *certificate)
+    return context
+
+
+def _load(context: ssl.SSLContext, chain: str, key: str) -> None:
+    """The ssl module reads certificates from files only; this one exists for an instant, for us alone."""
+    descriptor, path = tempfile.mkstemp(prefix="fairlead-", suffix=".pem")  # mode 0600
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(f"{key}\n{chain}\n")
+        # An encrypted key would otherwise ask for its password on the terminal.
+        context.load_cert_chain(path, password="")
+    finally:
+        os.unlink(path)

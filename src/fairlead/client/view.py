@@ -1,0 +1,368 @@
+"""What a watch has shown so far: frames in, events out. No I/O.
+
+Built to stay right when frames come twice, late, or not at all: per object the resourceVersion
+decides (Kubernetes makes them comparable integers; others are taken as they come), a listing ends
+with a diff that finds missed deletions, and what cannot be judged ends in `Distrust`: list again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, Protocol, TypeVar, cast
+
+import msgspec
+
+from fairlead.client.connection import status_error
+from fairlead.client.lines import TooLong
+from fairlead.errors import BadObject, FairleadError
+from fairlead.kube.decode import call_it
+from fairlead.kube.meta import ObjectMeta
+
+__all__ = ["Added", "Deleted", "Distrust", "Event", "HasMeta", "Modified", "Spoiled", "Synced", "View"]
+
+
+class HasMeta(Protocol):
+    """Any of our structs for a whole object."""
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        """Its metadata."""
+
+
+T = TypeVar("T", bound=HasMeta)
+K = TypeVar("K")
+
+
+class Added(msgspec.Struct, Generic[T], frozen=True, gc=False):
+    """An object that was not there before."""
+
+    key: str
+    object: T
+
+
+class Modified(msgspec.Struct, Generic[T, K], frozen=True, gc=False):
+    """A known object in a newer state; `old` is what was kept of the one before."""
+
+    key: str
+    object: T
+    old: K
+
+
+class Deleted(msgspec.Struct, Generic[T, K], frozen=True, gc=False):
+    """A known object is gone.
+
+    `last` is what was kept of it. `final` is its state when it went, None when the deletion itself was
+    missed: then anything may have happened to it in between.
+    """
+
+    key: str
+    uid: str
+    last: K | None
+    final: T | None = None
+
+
+class Synced(msgspec.Struct, frozen=True, gc=False):
+    """A listing is complete: everything that existed at `resource_version` has been told."""
+
+    resource_version: str
+
+
+class Spoiled(msgspec.Struct, Generic[K], frozen=True, gc=False):
+    """An object exists that we cannot read. `last` is what was kept of it, now stale; None if never read.
+
+    Not a deletion: whatever it holds in the cluster, it still holds.
+    """
+
+    key: str
+    last: K | None
+    error: BadObject
+
+
+Event = Added[T] | Modified[T, K] | Deleted[T, K] | Synced | Spoiled[K]
+
+
+class Distrust(FairleadError):  # noqa: N818 (reads as what happened)
+    """The stream showed something that cannot be right; only a new listing can tell what is."""
+
+
+class _Entry(msgspec.Struct, Generic[K], gc=False):
+    uid: str
+    version: int  # 0: not comparable
+    value: K | None
+    readable: bool = True  # at least once: there is a last known state
+    error: BadObject | None = None
+
+
+class View(Generic[T, K]):
+    """The objects of one watch.
+
+    Invariant: what was emitted, applied in order, gives exactly `items()`; and `resume` is a point up
+    to which every frame of a faithful stream has been taken in (None: list first).
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        decode: Callable[[bytes], T],
+        keep: Callable[[T], K],
+        on_bad: Callable[[BadObject], None],
+    ) -> None:
+        self.resume: str | None = None
+        self._kind = kind
+        self._decode = decode
+        self._keep = keep
+        self._on_bad = on_bad
+        self._known: dict[str, _Entry[K]] = {}
+        self._newest = 0  # the highest version that this stream has shown
+        # While listing: the versions seen, gone objects included; whatever is not in it was deleted.
+        self._listed: dict[str, int] | None = None
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._known
+
+    def get(self, key: str) -> K | None:
+        """What is kept of an object; None when unknown or never readable."""
+        entry = self._known.get(key)
+        return entry.value if entry is not None else None
+
+    def items(self) -> Iterator[tuple[str, K]]:
+        """All readable objects; spoiled ones in their last readable state."""
+        return ((key, cast(K, entry.value)) for key, entry in self._known.items() if entry.readable)
+
+    def spoiled(self) -> dict[str, BadObject]:
+        """The objects whose current state we cannot read, and why."""
+        return {key: entry.error for key, entry in self._known.items() if entry.error is not None}
+
+    def version(self, key: str) -> int | None:
+        """The version known of an object; None when unknown, 0 when not comparable."""
+        entry = self._known.get(key)
+        return entry.version if entry is not None else None
+
+    def versions(self) -> dict[str, int]:
+        """The versions of all that is known, spoiled or not."""
+        return {key: entry.version for key, entry in self._known.items()}
+
+    def begin(self) -> None:
+        """A listing begins: every object will be told, and then `end`."""
+        self.resume = None
+        self._newest = 0
+        self._listed = {}
+
+    def end(self, resource_version: str, batch: list[Event[T, K]]) -> None:
+        """The listing is complete as of `resource_version`; what it did not show is gone."""
+        listed = self._listed or {}
+        self._listed = None
+        for key in [key for key in self._known if key not in listed]:
+            entry = self._known.pop(key)
+            batch.append(Deleted(key, entry.uid, entry.value))
+        self._reach(resource_version)
+        batch.append(Synced(resource_version))
+
+    def frame(self, line: bytes | TooLong, batch: list[Event[T, K]]) -> None:
+        """Take in one line of a watch. Raises the ApiError of an ERROR frame, or Distrust.
+
+        Whatever it raises, the events put in `batch` before have happened.
+        """
+        if isinstance(line, TooLong):
+            if line.start.startswith(b'{"type":"DELETED"'):
+                self._drop(line.start, batch)
+                return
+            self._spoil(line.start, BadObject(self._kind, "", f"{line.size} bytes are too long"), batch)
+            return
+        kind, body = _split(line)
+        if kind in ("ADDED", "MODIFIED"):
+            self.take(body, batch)
+        elif kind == "DELETED":
+            self._drop(body, batch)
+        elif kind == "BOOKMARK":
+            self._bookmark(body, batch)
+        elif kind == "ERROR":
+            raise status_error(body, 500)
+        else:
+            raise Distrust(f"a watch of {self._kind} showed a frame of unknown type {kind!r}")
+
+    def take(self, body: bytes, batch: list[Event[T, K]]) -> None:
+        """Take in an object as a listing or a frame shows it."""
+        try:
+            obj = self._decode(body)
+            meta = obj.metadata
+            if not meta.name:
+                raise BadObject(call_it(None, self._kind), "metadata.name", "missing")
+        except (BadObject, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            self._spoil(body, error, batch)
+            return
+        key = meta.key
+        version = _version(meta.resource_version)
+        known = self._known.get(key)
+        if not self._is_news(key, version, known):
+            return
+        value = self._keep(obj)
+        if known is None:
+            self._known[key] = _Entry(meta.uid, version, value)
+            batch.append(Added(key, obj))
+        elif known.uid != meta.uid:
+            self._known[key] = _Entry(meta.uid, version, value)
+            batch.append(Deleted(key, known.uid, known.value))
+            batch.append(Added(key, obj))
+        else:
+            batch.append(Modified(key, obj, cast(K, known.value)) if known.readable else Added(key, obj))
+            known.value, known.version, known.readable, known.error = value, version, True, None
+        if self._listed is None:
+            self._reach(meta.resource_version)
+
+    def _is_news(self, key: str, version: int, known: _Entry[K] | None) -> bool:
+        if self._listed is not None:
+            if version and self._listed.get(key, 0) >= version:
+                return False  # twice or late within one listing
+            self._listed[key] = version
+            # A listing is the truth even where it is older: the cluster may have been restored.
+            return known is None or not version or known.version != version or known.error is not None
+        if known is not None:
+            return not version or version > known.version
+        if version and version < self._newest:
+            # Late, of an object that we do not know: never seen, or gone since? Nobody can say.
+            raise Distrust(f"a watch of {self._kind} showed {key} at {version} after {self._newest}")
+        return True
+
+    def _drop(self, body: bytes, batch: list[Event[T, K]]) -> None:
+        final: T | None
+        try:
+            final = self._decode(body)
+            meta = final.metadata
+        except (BadObject, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            final, meta = None, _salvage(body)  # to know which one is gone is all that is needed
+        if not meta.name:
+            raise Distrust(f"a watch of {self._kind} showed the deletion of an object without a name")
+        key, version = meta.key, _version(meta.resource_version)
+        if self._listed is not None:
+            if version and self._listed.get(key, 0) > version:
+                return
+            self._listed[key] = version
+        else:
+            self._reach(meta.resource_version)
+        known = self._known.get(key)
+        if known is None or (version and known.version > version):
+            return  # told before, or the deletion of a former object of this name
+        del self._known[key]
+        batch.append(Deleted(key, known.uid, known.value, final if known.uid == meta.uid else None))
+
+    def _bookmark(self, body: bytes, batch: list[Event[T, K]]) -> None:
+        meta = _salvage(body)
+        if self._listed is None:
+            self._reach(meta.resource_version)
+        elif meta.annotations.get("k8s.io/initial-events-end") == "true":
+            self.end(meta.resource_version, batch)
+
+    def _spoil(self, body: bytes, error: Exception, batch: list[Event[T, K]]) -> None:
+        meta = _salvage(body)
+        if isinstance(error, BadObject):
+            field, problem = error.field, error.problem
+        else:
+            field, problem = "", str(error) or type(error).__name__
+        name = meta.key or "(no name)"
+        bad = BadObject(f"{self._kind} {name}", field, problem)
+        self._on_bad(bad)
+        if not meta.name:
+            return
+        key, version = meta.key, _version(meta.resource_version)
+        known = self._known.get(key)
+        if not self._is_news(key, version, known):
+            return
+        if known is not None and known.uid != meta.uid and meta.uid:
+            batch.append(Deleted(key, known.uid, known.value))
+            known = None
+        if known is None:
+            known = self._known[key] = _Entry(meta.uid, version, None, readable=False)
+        known.version, known.error = version, bad
+        batch.append(Spoiled(key, known.value, bad))
+        if self._listed is None:
+            self._reach(meta.resource_version)
+
+    def _reach(self, resource_version: str) -> None:
+        version = _version(resource_version)
+        if not version:
+            self.resume = resource_version or self.resume
+        elif version > self._newest:
+            self._newest = version
+            self.resume = resource_version
+
+
+def _version(text: str) -> int:
+    return int(text) if text.isdecimal() and text.isascii() else 0
+
+
+class _Frame(msgspec.Struct):
+    type: str = ""
+    object: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+_read_frame = msgspec.json.Decoder(_Frame).decode
+# As Go's encoder spells a frame; looking for it saves reading the line twice.
+_HEADS = tuple((kind, f'{{"type":"{kind}","object":'.encode()) for kind in ("MODIFIED", "ADDED", "DELETED"))
+
+
+def _split(line: bytes) -> tuple[str, bytes]:
+    """The type and the object of a frame."""
+    for kind, head in _HEADS:
+        if line.startswith(head) and line.endswith(b"}}"):
+            return kind, line[len(head) : -1]
+    try:
+        frame = _read_frame(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise Distrust(f"a watch showed a line that is no frame: {error}") from error
+    return frame.type, bytes(frame.object)
+
+
+class _SalvageMeta(msgspec.Struct, rename="camel"):
+    name: Any = None
+    namespace: Any = None
+    uid: Any = None
+    resource_version: Any = None
+    annotations: Any = None
+
+
+class _Salvage(msgspec.Struct):
+    metadata: _SalvageMeta | None = None
+
+
+_read_salvage = msgspec.json.Decoder(_Salvage).decode
+_FIELDS = {
+    field: re.compile(rb'"%b"\s*:\s*"([^"\\]{1,512})"' % field.encode())
+    for field in ("name", "namespace", "uid", "resourceVersion")
+}
+
+
+def _salvage(body: bytes) -> ObjectMeta:
+    """Whatever can be made out of an object's metadata, so that a bad object can be named.
+
+    A truncated or unreadable body is searched for the fields as Kubernetes' encoder puts them: the
+    object's own metadata comes before any other name.
+    """
+    try:
+        found = _read_salvage(body).metadata or _SalvageMeta()
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        start = body.find(b'"metadata"')
+        matches = {field: pattern.search(body, max(start, 0)) for field, pattern in _FIELDS.items()}
+        texts = {field: match[1].decode(errors="replace") for field, match in matches.items() if match}
+        return ObjectMeta(
+            name=texts.get("name", ""),
+            namespace=texts.get("namespace", ""),
+            uid=texts.get("uid", ""),
+            resource_version=texts.get("resourceVersion", ""),
+        )
+    annotations = found.annotations if isinstance(found.annotations, dict) else {}
+    return ObjectMeta(
+        name=_text(found.name),
+        namespace=_text(found.namespace),
+        uid=_text(found.uid),
+        resource_version=_text(found.resource_version),
+        annotations={key: value for key, value in annotations.items() if isinstance(value, str)},
+    )
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
