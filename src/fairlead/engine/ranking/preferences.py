@@ -1,0 +1,166 @@
+"""What pods and nodes would rather have: preferred terms, soft taints, soft spreading.
+
+Each part counts something per node and brings it to 0..FULL relative to the nodes under consideration:
+
+    node affinity   FULL * sum of matching weights / largest such sum
+    soft taints     FULL - FULL * untolerated PreferNoSchedule taints / most of them
+    pod affinity    FULL * (sum of weights - smallest) / (largest - smallest)
+    soft spreading  FULL * (largest + smallest - crowding) / largest
+
+Crowding sums, over the constraints, the matching pods in the node's domain times a weight that grows
+with the number of domains (log2, in 256ths), and maxSkew - 1. Pods that say nothing about spreading are
+spread over hostnames and zones by their owner's and services' selectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fairlead.engine.ranking.room import FULL
+from fairlead.engine.snapshot.nodes import Bools, Ints
+
+if TYPE_CHECKING:
+    from fairlead.engine.classes import PodClass, Spread
+    from fairlead.engine.snapshot.snapshot import Snapshot
+
+__all__ = ["PARTS", "Part"]
+
+HOSTNAME = "kubernetes.io/hostname"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One preference. `moves`: whether placing a pod of the class may change it, on any node."""
+
+    weight: int
+    concerns: Callable[[Snapshot, PodClass], bool]
+    score: Callable[[Snapshot, PodClass, Bools], Ints]
+    moves: bool
+
+
+def _likes_nodes(snapshot: Snapshot, cls: PodClass) -> bool:
+    return bool(cls.preferred_nodes)
+
+
+def _node_affinity(snapshot: Snapshot, cls: PodClass, mask: Bools) -> Ints:
+    weights: Ints = np.zeros(snapshot.nodes.capacity, np.int64)
+    for nodes, weight in cls.preferred_nodes:
+        weights += weight * nodes.mask()
+    largest = _largest(weights, mask)
+    return FULL * weights // largest if largest > 0 else weights * 0
+
+
+def _meets_soft_taints(snapshot: Snapshot, cls: PodClass) -> bool:
+    return any(t.effect == "PreferNoSchedule" for taints in snapshot.nodes.taint_sets for t in taints)
+
+
+def _soft_taints(snapshot: Snapshot, cls: PodClass, mask: Bools) -> Ints:
+    disliked = cls.tolerance.disliked()
+    most = _largest(disliked, mask)
+    return FULL - (FULL * disliked // most if most > 0 else disliked * 0)
+
+
+def _likes_pods(snapshot: Snapshot, cls: PodClass) -> bool:
+    return bool(cls.preferred) or any(carried.total for carried in cls.drawn_by)
+
+
+def _pod_affinity(snapshot: Snapshot, cls: PodClass, mask: Bools) -> Ints:
+    weights: Ints = np.zeros(snapshot.nodes.capacity, np.int64)
+    terms = [(tally, key, weight) for tally, key, weight in cls.preferred]
+    for tally, key, weight in (*terms, *((carried, carried.key, carried.weight) for carried in cls.drawn_by)):
+        if tally.total:
+            column = snapshot.nodes.column(key)
+            weights += weight * tally.by_domain(column)[column.ids]
+    held = weights[mask]
+    smallest, largest = (int(held.min()), int(held.max())) if len(held) else (0, 0)
+    if smallest == largest:
+        return weights * 0
+    return FULL * (weights - smallest) // (largest - smallest)
+
+
+def _spreads_softly(snapshot: Snapshot, cls: PodClass) -> bool:
+    return bool(soft_constraints(snapshot, cls))
+
+
+def soft_constraints(snapshot: Snapshot, cls: PodClass) -> tuple[Spread, ...]:
+    """The class's own soft constraints or, when it has no constraint at all, its owner's defaults."""
+    if cls.soft_version != snapshot.owners.version:
+        cls.soft_version = snapshot.owners.version
+        if not cls.own_constraints:
+            selector = snapshot.owners.selector(cls.namespace, cls.labels, cls.owner)
+            cls.soft = () if selector.empty else snapshot.classes.default_spread(cls, selector)
+    return cls.soft
+
+
+def _soft_spread(snapshot: Snapshot, cls: PodClass, mask: Bools) -> Ints:
+    nodes = snapshot.nodes
+    constraints = soft_constraints(snapshot, cls)
+    ignored = np.zeros(nodes.capacity, np.bool_)
+    if cls.own_constraints:
+        # Owners' defaults still spread over hostnames where nodes have no zone.
+        for constraint in constraints:
+            ignored |= nodes.column(constraint.key).ids < 0
+    ranked = mask & ~ignored
+    crowding: Ints = np.zeros(nodes.capacity, np.int64)
+    for constraint in constraints:
+        column = nodes.column(constraint.key)
+        there = column.ids >= 0
+        if constraint.key == HOSTNAME:
+            domains = int(np.count_nonzero(ranked))
+            held = constraint.tally.counts if constraint.tally is not None else crowding * 0
+        else:
+            domains = len(np.unique(column.ids[ranked & there]))
+            held = _domain_counts(snapshot, cls, constraint)[column.ids]
+        crowding += np.where(there, (held * _weight(domains) + 256 * (constraint.max_skew - 1)) // 256, 0)
+    held = crowding[ranked]
+    if not len(held):
+        return crowding * 0
+    smallest, largest = int(held.min()), int(held.max())
+    if not largest:
+        return np.where(ignored, 0, FULL)
+    return np.where(ignored, 0, FULL * (largest + smallest - crowding) // largest)
+
+
+def _domain_counts(snapshot: Snapshot, cls: PodClass, constraint: Spread) -> Ints:
+    if constraint.tally is None:
+        return np.zeros(len(snapshot.nodes.column(constraint.key).values) + 1, np.int64)
+    counted = np.ones(snapshot.nodes.capacity, np.bool_)
+    if constraint.honor_affinity and cls.node_mask is not None:
+        counted &= cls.node_mask.mask()
+    if constraint.honor_taints:
+        counted &= ~cls.tolerance.kept_out()
+    column = snapshot.nodes.column(constraint.key)
+    if counted.all():
+        return constraint.tally.by_domain(column)
+    sums = np.zeros(len(column.values) + 1, np.int64)
+    np.add.at(sums, column.ids[counted], constraint.tally.counts[counted])
+    sums[-1] = 0
+    return sums
+
+
+def _weight(domains: int) -> int:
+    """log2(domains + 2) in 256ths: linear between powers of two, so integers suffice.
+
+    >>> [_weight(n) for n in (0, 1, 2, 6, 5000)]
+    [256, 384, 512, 768, 3128]
+    """
+    number = domains + 2
+    whole = number.bit_length() - 1
+    return 256 * whole + (256 * (number - (1 << whole)) >> whole)
+
+
+def _largest(values: Ints, mask: Bools) -> int:
+    held = values[mask]
+    return int(held.max()) if len(held) else 0
+
+
+PARTS = (
+    Part(3, _meets_soft_taints, _soft_taints, moves=False),
+    Part(2, _likes_nodes, _node_affinity, moves=False),
+    Part(2, _spreads_softly, _soft_spread, moves=True),
+    Part(2, _likes_pods, _pod_affinity, moves=True),
+)

@@ -1,0 +1,117 @@
+"""The rules that decide where a pod may go, one module each, in kube-scheduler's order.
+
+A rule is three functions over the snapshot's columns: `concerns` (has it anything to say of this
+class?), `find` (where does it refuse, and why?) and `fits` (does it let the class onto this one node?).
+The latter two must agree; a test holds them to it. Some can also refuse a pod outright (`reject`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fairlead.engine.reasons import Rejection
+from fairlead.engine.rules import (
+    affinity,
+    exclusive,
+    features,
+    gates,
+    node_affinity,
+    node_name,
+    ports,
+    resources,
+    spread,
+    taints,
+    unschedulable,
+)
+from fairlead.engine.rules.verdicts import Finding, Verdicts
+from fairlead.engine.snapshot.nodes import Bools
+
+if TYPE_CHECKING:
+    from fairlead.engine.classes import PodClass
+    from fairlead.engine.snapshot.snapshot import Snapshot
+
+__all__ = ["ORDER", "Rule", "feasible", "fits", "rejection", "verdicts"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule under the name of kube-scheduler's plugin."""
+
+    name: str
+    concerns: Callable[[PodClass], bool]
+    find: Callable[[Snapshot, PodClass], Iterator[Finding]]
+    fits: Callable[[Snapshot, PodClass, int], bool]
+
+
+ORDER = (
+    Rule("NodeUnschedulable", unschedulable.concerns, unschedulable.find, unschedulable.fits),
+    Rule("NodeName", node_name.concerns, node_name.find, node_name.fits),
+    Rule("TaintToleration", taints.concerns, taints.find, taints.fits),
+    Rule("NodeAffinity", node_affinity.concerns, node_affinity.find, node_affinity.fits),
+    Rule("NodePorts", ports.concerns, ports.find, ports.fits),
+    Rule("NodeResourcesFit", resources.concerns, resources.find, resources.fits),
+    Rule("PodTopologySpread", spread.concerns, spread.find, spread.fits),
+    Rule("InterPodAffinity", affinity.concerns, affinity.find, affinity.fits),
+    Rule("NodeDeclaredFeatures", features.concerns, features.find, features.fits),
+    Rule("Exclusive", exclusive.concerns, exclusive.find, exclusive.fits),
+)
+
+_REJECTIONS: tuple[Callable[[Snapshot, PodClass], Rejection | None], ...] = (
+    gates.reject_gated,
+    gates.reject_unsupported,
+    node_affinity.reject,
+)
+
+
+def rejection(snapshot: Snapshot, cls: PodClass) -> Rejection | None:
+    """Why the class is refused before any node is looked at, if it is."""
+    for reject in _REJECTIONS:
+        found = reject(snapshot, cls)
+        if found is not None:
+            return found
+    return None
+
+
+def verdicts(snapshot: Snapshot, cls: PodClass) -> Verdicts:
+    """The verdict on every node."""
+    names = tuple(rule.name for rule in ORDER)
+    refused = rejection(snapshot, cls)
+    if refused is not None:
+        return Verdicts(snapshot.nodes, names, [], refused, None)
+    findings = [
+        (index, finding)
+        for index, rule in enumerate(ORDER)
+        if rule.concerns(cls)
+        for finding in rule.find(snapshot, cls)
+    ]
+    return Verdicts(snapshot.nodes, names, findings, None, node_affinity.named_nodes(snapshot, cls))
+
+
+def feasible(snapshot: Snapshot, cls: PodClass) -> Bools:
+    """Per slot: whether no rule refuses. The same as ``verdicts(...).feasible``, without the reasons."""
+    allowed = snapshot.nodes.alive.copy()
+    if rejection(snapshot, cls) is not None:
+        allowed[:] = False
+        return allowed
+    named = node_affinity.named_nodes(snapshot, cls)
+    if named is not None:
+        allowed &= named
+    for rule in ORDER:
+        if rule.concerns(cls):
+            for finding in rule.find(snapshot, cls):
+                allowed &= ~finding.slots
+    return allowed
+
+
+def fits(snapshot: Snapshot, cls: PodClass, slot: int) -> bool:
+    """Whether no rule refuses on one node; cheap rules are asked first, the answer is the same."""
+    if not snapshot.nodes.alive[slot] or not resources.fits(snapshot, cls, slot):
+        return False
+    if rejection(snapshot, cls) is not None:
+        return False
+    named = node_affinity.named_nodes(snapshot, cls)
+    if named is not None and not named[slot]:
+        return False
+    return all(rule.fits(snapshot, cls, slot) for rule in ORDER if rule.concerns(cls))

@@ -1,0 +1,38 @@
+"""SchedulingGates and what Fairlead does not support: refusals of the pod as a whole."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairlead.engine.reasons import Rejection
+
+if TYPE_CHECKING:
+    from fairlead.engine.classes import PodClass
+    from fairlead.engine.snapshot.snapshot import Snapshot
+
+__all__ = ["reject_gated", "reject_unsupported"]
+
+
+def reject_gated(snapshot: Snapshot, cls: PodClass) -> Rejection | None:
+    """A gated pod is not to be looked at yet."""
+    if not cls.facts.gates:
+        return None
+    gates = " ".join(cls.facts.gates)
+    return Rejection("SchedulingGates", f"waiting for scheduling gates: [{gates}]")
+
+
+def reject_unsupported(snapshot: Snapshot, cls: PodClass) -> Rejection | None:
+    """Dynamic resources are refused loudly rather than placed wrongly."""
+    claims = cls.facts.spec.resource_claims
+    if claims:
+        names = ", ".join(claim.name for claim in claims)
+        return Rejection("DynamicResources", f"Fairlead does not support dynamic resource claims ({names})")
+    for resource, _ in cls.requests.amounts:
+        device_class = snapshot.device_classes.get(resource)
+        if device_class is not None:
+            return Rejection(
+                "DynamicResources",
+                f"Fairlead does not support extended resources backed by a DeviceClass "
+                f"({resource} by {device_class})",
+            )
+    return None

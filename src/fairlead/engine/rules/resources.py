@@ -1,0 +1,55 @@
+"""NodeResourcesFit: what the pod asks for must be free.
+
+A resource that is not asked for is not looked at, so a pod that asks for nothing fits an overcommitted
+node. A request beyond what the node has when empty is beyond the help of evictions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from fairlead.engine.reasons import Insufficient, Reason, TooManyPods
+from fairlead.engine.rules.verdicts import Finding
+from fairlead.engine.snapshot.nodes import PODS_ROW, Bools
+
+if TYPE_CHECKING:
+    from fairlead.engine.classes import PodClass
+    from fairlead.engine.snapshot.snapshot import Snapshot
+
+__all__ = ["concerns", "find", "fits", "short"]
+
+
+def concerns(cls: PodClass) -> bool:
+    """Whether the rule has anything to say of the class."""
+    return True
+
+
+def find(snapshot: Snapshot, cls: PodClass) -> Iterator[Finding]:
+    """Where the rule refuses the class, and why."""
+    nodes = snapshot.nodes
+    names = list(nodes.resources)
+    for row, amount in cls.row_amounts:
+        alloc = nodes.alloc[row]
+        reason: Reason = TooManyPods() if row == PODS_ROW else Insufficient(names[row])
+        # A node that may run no pods at all is not called unresolvable upstream either.
+        beyond: Bools | bool = alloc < amount if row != PODS_ROW else False
+        yield Finding(reason, alloc - nodes.used[row] < amount, beyond)
+
+
+def fits(snapshot: Snapshot, cls: PodClass, slot: int) -> bool:
+    """Whether the rule lets the class onto one node."""
+    alloc, used = snapshot.nodes.alloc, snapshot.nodes.used
+    return all(alloc[row, slot] - used[row, slot] >= amount for row, amount in cls.row_amounts)
+
+
+def short(snapshot: Snapshot, cls: PodClass, slot: int) -> dict[str, int]:
+    """By how much each resource that is asked for falls short on a node."""
+    nodes = snapshot.nodes
+    names = list(nodes.resources)
+    missing = {}
+    for row, amount in cls.row_amounts:
+        lacking = amount - int(nodes.alloc[row, slot] - nodes.used[row, slot])
+        if lacking > 0:
+            missing[names[row]] = lacking
+    return missing

@@ -1,0 +1,89 @@
+"""PodTopologySpread: no domain may hold too many more of the pods than the emptiest one.
+
+Which nodes are counted is the subtle thing: those that have all the keys of all the pod's constraints,
+and, per constraint, those that the pod could be on by its node affinity (unless told to ignore it) and
+by its tolerations (only when told to honour taints). Cordoned nodes count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fairlead.engine.reasons import SpreadKeyMissing, SpreadTooUneven
+from fairlead.engine.rules.verdicts import Finding
+from fairlead.engine.snapshot.nodes import Bools, Ints
+
+if TYPE_CHECKING:
+    from fairlead.engine.classes import PodClass, Spread
+    from fairlead.engine.snapshot.snapshot import Snapshot
+
+__all__ = ["concerns", "counted_nodes", "domain_counts", "find", "fits"]
+
+
+def concerns(cls: PodClass) -> bool:
+    """Whether the rule has anything to say of the class."""
+    return bool(cls.spread)
+
+
+def find(snapshot: Snapshot, cls: PodClass) -> Iterator[Finding]:
+    """Where the rule refuses the class, and why.
+
+    Constraints are asked in order and the first that refuses a node speaks for it.
+    """
+    nodes = snapshot.nodes
+    missing = np.zeros(nodes.capacity, np.bool_)
+    uneven = np.zeros(nodes.capacity, np.bool_)
+    for constraint in cls.spread:
+        ids = nodes.column(constraint.key).ids
+        missing |= (ids < 0) & ~uneven
+        uneven |= skewed(snapshot, cls, constraint)[ids] & (ids >= 0) & ~missing
+    yield Finding(SpreadKeyMissing(), missing, unresolvable=True)
+    yield Finding(SpreadTooUneven(), uneven)
+
+
+def fits(snapshot: Snapshot, cls: PodClass, slot: int) -> bool:
+    """Whether the rule lets the class onto one node."""
+    for constraint in cls.spread:
+        domain = snapshot.nodes.column(constraint.key).ids[slot]
+        if domain < 0 or skewed(snapshot, cls, constraint)[domain]:
+            return False
+    return True
+
+
+def skewed(snapshot: Snapshot, cls: PodClass, constraint: Spread) -> Bools:
+    """Per domain of the constraint's key (and a last item for none): whether one more pod is too many."""
+    counts, present = domain_counts(snapshot, cls, constraint)
+    # With fewer domains than demanded the emptiest is one that is not there yet.
+    enough = np.count_nonzero(present) >= constraint.min_domains
+    fewest = int(counts[present].min()) if enough else 0
+    return counts + int(constraint.matches_self) - fewest > constraint.max_skew
+
+
+def domain_counts(snapshot: Snapshot, cls: PodClass, constraint: Spread) -> tuple[Ints, Bools]:
+    """Per domain: the matching pods on counted nodes, and whether any counted node is in it."""
+    nodes = snapshot.nodes
+    column = nodes.column(constraint.key)
+    slots = np.flatnonzero(counted_nodes(snapshot, cls, constraint))
+    domains = column.ids[slots]
+    present = np.zeros(len(column.values) + 1, np.bool_)
+    present[domains] = True
+    counts = np.zeros(len(column.values) + 1, np.int64)
+    if constraint.tally is not None:
+        np.add.at(counts, domains, constraint.tally.counts[slots])
+    return counts, present
+
+
+def counted_nodes(snapshot: Snapshot, cls: PodClass, constraint: Spread) -> Bools:
+    """The nodes whose pods count for a constraint, and whose domains exist for it."""
+    nodes = snapshot.nodes
+    counted = nodes.alive.copy()
+    for each in cls.spread:
+        counted &= nodes.column(each.key).ids >= 0
+    if constraint.honor_affinity and cls.node_mask is not None:
+        counted &= cls.node_mask.mask()
+    if constraint.honor_taints:
+        counted &= ~cls.tolerance.kept_out()
+    return counted

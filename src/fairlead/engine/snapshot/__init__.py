@@ -1,0 +1,1 @@
+"""The engine's columnar picture of the cluster; `Snapshot` in `snapshot.py` is the way in."""

@@ -1,0 +1,127 @@
+"""Which nodes a selector admits, kept per distinct selector and mended only where nodes changed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fairlead.engine.snapshot.nodes import Bools, NodeColumns
+from fairlead.kube.node import Node
+from fairlead.kube.pod import NodeSelectorTerm
+from fairlead.kube.selectors import Requirement
+
+__all__ = ["NodeMask", "NodePredicate"]
+
+
+class NodePredicate:
+    """A conjunction of labels and, when given, a disjunction of terms. None for `terms`: no such demand.
+
+    An empty term matches nothing. A term with an operator that does not exist, or a field expression
+    that is not one value In or NotIn, matches nothing either: the scheduler skips what it cannot parse.
+    """
+
+    __slots__ = ("labels", "terms")
+
+    def __init__(
+        self, labels: tuple[tuple[str, str], ...] = (), terms: tuple[NodeSelectorTerm, ...] | None = None
+    ) -> None:
+        self.labels = labels
+        self.terms = terms
+
+    def admits(self, node: Node) -> bool:
+        """Whether the node satisfies the predicate."""
+        labels = node.metadata.labels
+        for key, value in self.labels:
+            if labels.get(key) != value:
+                return False
+        return self.terms is None or any(
+            usable(term)
+            and all(requirement.admits(labels) for requirement in term.match_expressions)
+            and all(_admits_name(requirement, node.metadata.name) for requirement in term.match_fields)
+            for term in self.terms
+        )
+
+    def over(self, nodes: NodeColumns) -> Bools:
+        """The predicate over all slots at once."""
+        mask = np.ones(nodes.capacity, np.bool_)
+        for key, value in self.labels:
+            mask &= _over(nodes, Requirement(key, "In", (value,)))
+        if self.terms is None:
+            return mask
+        either = np.zeros(nodes.capacity, np.bool_)
+        for term in self.terms:
+            if not usable(term):
+                continue
+            every = np.ones(nodes.capacity, np.bool_)
+            for requirement in term.match_expressions:
+                every &= _over(nodes, requirement)
+            for requirement in term.match_fields:
+                slot = nodes.slot(requirement.values[0]) if requirement.key == "metadata.name" else -1
+                named = np.zeros(nodes.capacity, np.bool_)
+                if slot >= 0:
+                    named[slot] = True
+                every &= named if requirement.operator == "In" else ~named
+            either |= every
+        return mask & either
+
+
+class NodeMask:
+    """`mask()` is a predicate over all slots, brought up to date at the slots whose node changed."""
+
+    __slots__ = ("__weakref__", "_epoch", "_mask", "_nodes", "_seen", "predicate")
+
+    def __init__(self, nodes: NodeColumns, predicate: NodePredicate) -> None:
+        self.predicate = predicate
+        self._nodes = nodes
+        self._mask: Bools = np.zeros(0, np.bool_)
+        self._epoch = -1
+        self._seen = 0
+
+    def mask(self) -> Bools:
+        """The mask; not to be changed by who asked. Slots without a node may say anything."""
+        nodes = self._nodes
+        if self._epoch != nodes.epoch or len(self._mask) != nodes.capacity:
+            self._mask = self.predicate.over(nodes)
+        elif self._seen < len(nodes.log):
+            for slot in nodes.log[self._seen :]:
+                node = nodes.nodes[slot]
+                self._mask[slot] = node is not None and self.predicate.admits(node)
+        else:
+            return self._mask
+        self._epoch, self._seen = nodes.epoch, len(nodes.log)
+        return self._mask
+
+
+def usable(term: NodeSelectorTerm) -> bool:
+    """Whether the scheduler could parse the term; an empty one counts as none."""
+    if not term.match_expressions and not term.match_fields:
+        return False
+    for requirement in term.match_expressions:
+        match requirement.operator:
+            case "In" | "NotIn":
+                parsed = bool(requirement.values)
+            case "Exists" | "DoesNotExist":
+                parsed = not requirement.values
+            case "Gt" | "Lt":
+                parsed = len(requirement.values) == 1
+            case _:
+                parsed = False
+        if not parsed:
+            return False
+    return all(r.operator in ("In", "NotIn") and len(r.values) == 1 for r in term.match_fields)
+
+
+def _admits_name(requirement: Requirement, name: str) -> bool:
+    held = name if requirement.key == "metadata.name" else ""
+    return (held == requirement.values[0]) is (requirement.operator == "In")
+
+
+def _over(nodes: NodeColumns, requirement: Requirement) -> Bools:
+    # One evaluation per distinct value, and one for nodes without the key (id -1: the table's last).
+    column = nodes.column(requirement.key)
+    table = np.fromiter(
+        (requirement.admits({requirement.key: value}) for value in column.values),
+        np.bool_,
+        len(column.values),
+    )
+    table = np.append(table, requirement.admits({}))
+    return table[column.ids]

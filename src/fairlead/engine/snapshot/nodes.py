@@ -1,0 +1,261 @@
+"""Nodes as columns: one slot per node, one row per resource, one column per label that a rule reads.
+
+A slot is stable while its node lives and is reused after it. What depends on slot numbers therefore
+never decides anything: ties go by `rank`, which follows the nodes' names, so that two snapshots of one
+cluster decide alike whatever the order in which its nodes came.
+"""
+
+from __future__ import annotations
+
+import bisect
+import weakref
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from fairlead.engine.requests import CPU, EPHEMERAL, MEMORY, PODS, allocatable
+from fairlead.kube.node import Node
+from fairlead.kube.tolerations import Taint
+
+__all__ = [
+    "CPU_ROW",
+    "EPHEMERAL_ROW",
+    "MEMORY_ROW",
+    "PODS_ROW",
+    "Bools",
+    "Ints",
+    "LabelColumn",
+    "NodeColumns",
+]
+
+Ints = npt.NDArray[np.int64]
+Ids = npt.NDArray[np.int32]
+Bools = npt.NDArray[np.bool_]
+
+CPU_ROW, MEMORY_ROW, EPHEMERAL_ROW, PODS_ROW = range(4)
+
+_FIRST_CAPACITY = 64
+_RANK_GAP = 2**20
+# How many node changes a mask may catch up with one by one; beyond it a mask is built anew.
+_LOG_LIMIT = 4096
+
+
+class Follower(Protocol):
+    """Something that keeps an array with one item per slot."""
+
+    def grow(self, capacity: int) -> None:
+        """Make room for `capacity` slots."""
+
+
+class LabelColumn:
+    """The values of one label key: `ids[slot]` is -1 where the node lacks the key.
+
+    `version` counts changes to ids, for who caches what follows from them.
+    """
+
+    __slots__ = ("ids", "index", "key", "values", "version")
+
+    def __init__(self, key: str, capacity: int) -> None:
+        self.key = key
+        self.ids: Ids = np.full(capacity, -1, np.int32)
+        self.values: list[str] = []
+        self.index: dict[str, int] = {}
+        self.version = 0
+
+    def set(self, slot: int, value: str | None) -> None:
+        """Give a slot its value."""
+        self.version += 1
+        if value is None:
+            self.ids[slot] = -1
+            return
+        found = self.index.get(value)
+        if found is None:
+            found = self.index[value] = len(self.values)
+            self.values.append(value)
+        self.ids[slot] = found
+
+
+class NodeColumns:
+    """All nodes. `alive[slot]` tells which slots hold a node; all columns have `capacity` items.
+
+    Invariant: `log` holds every slot whose node changed since the first of them, in order, or `epoch`
+    was raised; so whoever remembers (epoch, len(log)) can catch up by looking at log[remembered:].
+    """
+
+    def __init__(self) -> None:
+        self.capacity = _FIRST_CAPACITY
+        self.count = 0
+        self.resources: dict[str, int] = {CPU: 0, MEMORY: 1, EPHEMERAL: 2, PODS: 3}
+        self.alloc: Ints = np.zeros((4, self.capacity), np.int64)
+        self.used: Ints = np.zeros((4, self.capacity), np.int64)
+        self.ranked: Ints = np.zeros((2, self.capacity), np.int64)
+        self.alive: Bools = np.zeros(self.capacity, np.bool_)
+        self.unschedulable: Bools = np.zeros(self.capacity, np.bool_)
+        self.taint_set: Ids = np.zeros(self.capacity, np.int32)
+        self.rank: Ints = np.zeros(self.capacity, np.int64)
+        self.nodes: list[Node | None] = [None] * self.capacity
+        self.taint_sets: list[tuple[Taint, ...]] = [()]
+        self.log: list[int] = []
+        self.epoch = 0
+        self.version = 0
+        self._slot_of: dict[str, int] = {}
+        self._free = list(range(self.capacity - 1, -1, -1))
+        self._taint_index: dict[tuple[Taint, ...], int] = {(): 0}
+        self._columns: dict[str, LabelColumn] = {}
+        self._by_name: list[str] = []
+        self._followers: weakref.WeakSet[Follower] = weakref.WeakSet()
+
+    # Reading
+
+    def slot(self, name: str) -> int:
+        """The slot of a node, -1 when there is no such node."""
+        return self._slot_of.get(name, -1)
+
+    def name(self, slot: int) -> str:
+        """The name of the node in a slot."""
+        return self.node(slot).metadata.name
+
+    def node(self, slot: int) -> Node:
+        """The node in a slot that holds one."""
+        node = self.nodes[slot]
+        if node is None:
+            raise KeyError(f"no node in slot {slot}")
+        return node
+
+    def names(self) -> list[str]:
+        """All nodes' names, sorted."""
+        return list(self._by_name)
+
+    def slots(self) -> list[int]:
+        """All nodes' slots, in the order of their names."""
+        return [self._slot_of[name] for name in self._by_name]
+
+    def column(self, key: str) -> LabelColumn:
+        """The column of a label key, built when first asked for and kept up to date from then on."""
+        column = self._columns.get(key)
+        if column is None:
+            column = self._columns[key] = LabelColumn(key, self.capacity)
+            for slot in np.flatnonzero(self.alive).tolist():
+                value = self.node(slot).metadata.labels.get(key)
+                if value is not None:
+                    column.set(slot, value)
+        return column
+
+    def row(self, resource: str) -> int:
+        """The row of a resource, added when first asked for."""
+        row = self.resources.get(resource)
+        if row is None:
+            row = self.resources[resource] = len(self.resources)
+            more = np.zeros((1, self.capacity), np.int64)
+            self.alloc = np.concatenate((self.alloc, more))
+            self.used = np.concatenate((self.used, more))
+            for slot in np.flatnonzero(self.alive).tolist():
+                node = self.node(slot)
+                amount = allocatable(node.metadata.name, node.status.allocatable).get(resource, 0)
+                self.alloc[row, slot] = amount
+        return row
+
+    def follow(self, follower: Follower) -> None:
+        """Keep a per-slot array as long as the columns; only a weak reference is kept."""
+        self._followers.add(follower)
+
+    # Changing
+
+    def put(self, node: Node) -> int:
+        """Add or replace a node; only its slot changes. Raises BadObject and changes nothing on bad input."""
+        name = node.metadata.name
+        amounts = allocatable(name, node.status.allocatable)
+        for resource in amounts:
+            self.row(resource)
+        slot = self._slot_of.get(name, -1)
+        if slot < 0:
+            slot = self._occupy(name)
+        self.nodes[slot] = node
+        self.alloc[:, slot] = 0
+        for resource, amount in amounts.items():
+            self.alloc[self.resources[resource], slot] = amount
+        self.unschedulable[slot] = node.spec.unschedulable
+        self.taint_set[slot] = self._taint_set(node.spec.taints)
+        for key, column in self._columns.items():
+            value = node.metadata.labels.get(key)
+            if (column.values[column.ids[slot]] if column.ids[slot] >= 0 else None) != value:
+                column.set(slot, value)
+        self._changed(slot)
+        return slot
+
+    def remove(self, name: str) -> int:
+        """Free a node's slot; the slot's use is the caller's to clear. Returns the slot, -1 if unknown."""
+        slot = self._slot_of.pop(name, -1)
+        if slot < 0:
+            return -1
+        self._by_name.pop(bisect.bisect_left(self._by_name, name))
+        self.alive[slot] = False
+        self.nodes[slot] = None
+        self.count -= 1
+        self.alloc[:, slot] = 0
+        self.unschedulable[slot] = False
+        self.taint_set[slot] = 0
+        for column in self._columns.values():
+            column.set(slot, None)
+        self._free.append(slot)
+        self._changed(slot)
+        return slot
+
+    def _changed(self, slot: int) -> None:
+        self.version += 1
+        self.log.append(slot)
+        if len(self.log) > _LOG_LIMIT:
+            self.log.clear()
+            self.epoch += 1
+
+    def _taint_set(self, taints: tuple[Taint, ...]) -> int:
+        found = self._taint_index.get(taints)
+        if found is None:
+            found = self._taint_index[taints] = len(self.taint_sets)
+            self.taint_sets.append(taints)
+        return found
+
+    def _occupy(self, name: str) -> int:
+        if not self._free:
+            self._grow()
+        slot = self._free.pop()
+        self._slot_of[name] = slot
+        self.alive[slot] = True
+        self.count += 1
+        place = bisect.bisect_left(self._by_name, name)
+        self._by_name.insert(place, name)
+        self._rank(place)
+        return slot
+
+    def _rank(self, place: int) -> None:
+        """Give the name at `place` a number between its neighbours'; renumber all when none is left."""
+        names = self._by_name
+        low = int(self.rank[self._slot_of[names[place - 1]]]) if place else None
+        high = int(self.rank[self._slot_of[names[place + 1]]]) if place + 1 < len(names) else None
+        if low is None:
+            low = high - 2 * _RANK_GAP if high is not None else -_RANK_GAP
+        if high is None:
+            high = low + 2 * _RANK_GAP
+        if high - low < 2:
+            for index, name in enumerate(names):
+                self.rank[self._slot_of[name]] = index * _RANK_GAP
+        else:
+            self.rank[self._slot_of[names[place]]] = (low + high) // 2
+
+    def _grow(self) -> None:
+        old, self.capacity = self.capacity, self.capacity * 2
+        more = self.capacity - old
+        self.alloc = np.pad(self.alloc, ((0, 0), (0, more)))
+        self.used = np.pad(self.used, ((0, 0), (0, more)))
+        self.ranked = np.pad(self.ranked, ((0, 0), (0, more)))
+        self.alive = np.pad(self.alive, (0, more))
+        self.unschedulable = np.pad(self.unschedulable, (0, more))
+        self.taint_set = np.pad(self.taint_set, (0, more))
+        self.rank = np.pad(self.rank, (0, more))
+        self.nodes += [None] * more
+        self._free = list(range(self.capacity - 1, old - 1, -1))
+        for column in self._columns.values():
+            column.ids = np.pad(column.ids, (0, more), constant_values=-1)
+        for follower in list(self._followers):
+            follower.grow(self.capacity)

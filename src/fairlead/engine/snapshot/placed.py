@@ -1,0 +1,44 @@
+"""A pod that has a place."""
+
+from __future__ import annotations
+
+from fairlead.engine.classes import PodClass
+from fairlead.engine.requests import Requests
+from fairlead.kube.pod import Pod
+
+__all__ = ["Placed"]
+
+
+class Placed:
+    """A pod on a node, bound or assumed.
+
+    `pod.spec` is shared by all pods of one template and has no nodeName: `node` says where it is.
+    `slot` is -1 while there is no such node; then the pod counts nowhere, but is not forgotten.
+    `usage` is what it takes now, which in-place resize makes differ from what its class asks for.
+    """
+
+    __slots__ = ("cls", "key", "leaving", "node", "pod", "priority", "row_amounts", "slot", "usage")
+
+    def __init__(
+        self,
+        pod: Pod,
+        cls: PodClass,
+        *,
+        node: str,
+        slot: int,
+        priority: int,
+        usage: Requests,
+        row_amounts: tuple[tuple[int, int], ...],
+    ) -> None:
+        self.key = pod.metadata.key
+        self.pod = pod
+        self.cls = cls
+        self.node = node
+        self.slot = slot
+        self.priority = priority
+        self.leaving = pod.metadata.deletion_timestamp is not None
+        self.usage = usage
+        self.row_amounts = row_amounts
+
+    def __repr__(self) -> str:
+        return f"Placed({self.key} on {self.node})"
