@@ -88,7 +88,16 @@ class Gangs:
     (latching excepted, which is what latching means).
     """
 
-    __slots__ = ("_assumed", "_gang_of_uid", "_groups", "_owners", "_records", "_settle_s", "changed")
+    __slots__ = (
+        "_assumed",
+        "_gang_of_uid",
+        "_groups",
+        "_owners",
+        "_records",
+        "_settle_s",
+        "changed",
+        "version",
+    )
 
     def __init__(self, settle_s: float = 5.0) -> None:
         self._settle_s = settle_s
@@ -99,6 +108,7 @@ class Gangs:
         self._assumed: set[str] = set()
         # Names of gangs that an event touched since somebody last emptied this, in order.
         self.changed: dict[str, None] = {}
+        self.version = 0
 
     def pod_seen(self, pod: Pod) -> str:
         """Take note of a pod; the name of its gang, or ""."""
@@ -251,6 +261,7 @@ class Gangs:
     def _touch(self, name: str) -> None:
         if name:
             self.changed[name] = None
+            self.version += 1
             record = self._records.get(name)
             if record is not None:
                 record.memo = None

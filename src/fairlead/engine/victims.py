@@ -15,7 +15,16 @@ from itertools import combinations
 
 from fairlead.kube.pod import Pod
 
-__all__ = ["EXACT_LIMIT", "Cost", "Victim", "cheapest", "cheapest_by_amounts", "cost_of", "importance"]
+__all__ = [
+    "EXACT_LIMIT",
+    "Cost",
+    "Victim",
+    "cheapest",
+    "cheapest_bundles",
+    "cheapest_by_amounts",
+    "cost_of",
+    "importance",
+]
 
 # Up to this many candidates every set is tried; beyond it the search is greedy with reprieve.
 EXACT_LIMIT = 12
@@ -79,7 +88,7 @@ def cheapest(
         spread = (ordered[0].priority - ordered[-1].priority) * len(ordered)
         if spread < _SHIFT and not any(breaks(ordered)) and not any(victim.gang for victim in ordered):
             return _by_size(ordered, suffices, price)
-        return _exhaustive(ordered, suffices, price)
+        return cheapest_bundles([(victim,) for victim in ordered], suffices, price)
     found = [_reprieve(ordered, suffices, breaks(ordered))]
     # Where budgets or gangs forbid what the reprieve leaves, those they touch are spared up front.
     free = [victim for victim, broken in zip(ordered, breaks(ordered), strict=True) if not broken]
@@ -93,6 +102,28 @@ def cheapest(
             break
     priced = [priced for chosen in found if (priced := price(chosen)) is not None]
     return min(priced, key=lambda one: _tie_broken(one[0], one[1]), default=None)
+
+
+def cheapest_bundles(
+    bundles: Sequence[tuple[Victim, ...]],
+    suffices: Callable[[Sequence[Victim]], bool],
+    price: Callable[[Sequence[Victim]], tuple[Cost, tuple[Victim, ...]] | None],
+) -> tuple[Cost, tuple[Victim, ...]] | None:
+    """The cheapest union of bundles that makes room; every union is considered, in order of its cost."""
+    priced = []
+    for mask in range(1, 1 << len(bundles)):
+        offer = price([victim for i, bundle in enumerate(bundles) if mask >> i & 1 for victim in bundle])
+        if offer is not None:
+            priced.append((_tie_broken(*offer), mask, offer))
+    priced.sort(key=lambda one: one[:2])
+    insufficient: list[int] = []
+    for _, mask, offer in priced:
+        if any(mask & ~known == 0 for known in insufficient):
+            continue
+        if suffices(offer[1]):
+            return offer
+        insufficient.append(mask)
+    return None
 
 
 def cheapest_by_amounts(candidates: Sequence[Victim], deficit: Sequence[int]) -> tuple[Victim, ...] | None:
@@ -116,29 +147,6 @@ def cheapest_by_amounts(candidates: Sequence[Victim], deficit: Sequence[int]) ->
     reprieved = _reprieve_by_amounts(ordered, deficit)
     best = _branch(groups, deficit, top, reprieved)
     return tuple(sorted(best, key=importance))
-
-
-def _exhaustive(
-    ordered: Sequence[Victim],
-    suffices: Callable[[Sequence[Victim]], bool],
-    price: Callable[[Sequence[Victim]], tuple[Cost, tuple[Victim, ...]] | None],
-) -> tuple[Cost, tuple[Victim, ...]] | None:
-    priced = []
-    for mask in range(1, 1 << len(ordered)):
-        chosen = [victim for index, victim in enumerate(ordered) if mask >> index & 1]
-        offer = price(chosen)
-        if offer is not None:
-            priced.append((_tie_broken(*offer), mask, offer))
-    priced.sort(key=lambda one: one[:2])
-    insufficient: list[int] = []
-    for _, mask, offer in priced:
-        if any(mask & ~known == 0 for known in insufficient):
-            continue
-        leaving = {victim.pod.metadata.uid for victim in offer[1]}
-        if suffices([victim for victim in ordered if victim.pod.metadata.uid in leaving]):
-            return offer
-        insufficient.append(mask)
-    return None
 
 
 def _by_size(

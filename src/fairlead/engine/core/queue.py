@@ -1,0 +1,208 @@
+"""What waits, in order; who is tried now, who rests, and who is held until something helps.
+
+Units that planning cannot tell apart but by their place in the order stand in one *line*: when the
+head of a line finds no room, nobody behind it does, so ten thousand equal pods cost one attempt. The
+subtle thing: a unit that joins a held line is held at once, with the line's verdict, because nothing
+that could have helped has happened since.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_left, insort
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+
+from fairlead.engine.order import Rank
+from fairlead.engine.units import Unit
+
+__all__ = ["Line", "Queue", "Verdict"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Why a unit was held: the rules that stood in the way, the text, and whether autoscalers may act."""
+
+    rules: frozenset[str]
+    message: str
+    unschedulable: bool = True
+
+
+@dataclass(slots=True, eq=False)
+class Line:
+    """Units with one key, in order. `verdict` is set while the line is held."""
+
+    key: Hashable
+    serial: int
+    units: list[Unit] = field(default_factory=list)
+    verdict: Verdict | None = None
+    attempts: int = 0
+    failed_at: float = 0.0
+    retry_at: float = 0.0
+
+    @property
+    def head(self) -> Unit:
+        """Who is next in this line."""
+        return self.units[0]
+
+
+class Queue:
+    """All lines.
+
+    Invariant: a line without a verdict is in one of two heaps: by the rank of its head when it may be
+    tried, by the time when it may when it rests. Entries that no longer tell the truth are skipped.
+    """
+
+    __slots__ = ("_backoff_max_s", "_backoff_s", "_line_of", "_lines", "_ready", "_resting", "_serial")
+
+    def __init__(self, backoff_s: float, backoff_max_s: float) -> None:
+        self._backoff_s = backoff_s
+        self._backoff_max_s = backoff_max_s
+        self._lines: dict[Hashable, Line] = {}
+        self._line_of: dict[str, Line] = {}
+        self._ready: list[tuple[Rank, int, Line]] = []
+        self._resting: list[tuple[float, int, Line]] = []
+        self._serial = 0
+
+    def __contains__(self, unit_id: str) -> bool:
+        return unit_id in self._line_of
+
+    def __len__(self) -> int:
+        return len(self._line_of)
+
+    def put(self, unit: Unit, key: Hashable) -> Line:
+        """Add a unit, or replace what was known of it; the line it stands in."""
+        held = self._line_of.get(unit.id)
+        if held is not None:
+            if held.key == key:
+                index = _index(held, unit.id)
+                if held.units[index].rank == unit.rank:
+                    held.units[index] = unit
+                    return held
+            self.drop(unit.id)
+        line = self._lines.get(key)
+        if line is None:
+            self._serial += 1
+            line = self._lines[key] = Line(key, self._serial)
+        if not line.units or line.units[-1].rank < unit.rank:
+            line.units.append(unit)
+        else:
+            insort(line.units, unit, key=_rank)
+        self._line_of[unit.id] = line
+        if line.verdict is None and line.head is unit:
+            self._push(line)
+        return line
+
+    def drop(self, unit_id: str) -> Unit | None:
+        """Take a unit out, wherever it stands."""
+        line = self._line_of.pop(unit_id, None)
+        if line is None:
+            return None
+        index = _index(line, unit_id)
+        unit = line.units.pop(index)
+        if not line.units:
+            del self._lines[line.key]
+        elif index == 0 and line.verdict is None:
+            self._push(line)
+        return unit
+
+    def take(self, line: Line, number: int) -> list[Unit]:
+        """Take the first units of a line out: they were placed."""
+        taken, line.units = line.units[:number], line.units[number:]
+        for unit in taken:
+            del self._line_of[unit.id]
+        line.attempts = 0
+        if not line.units:
+            self._lines.pop(line.key, None)
+        elif line.verdict is None:
+            self._push(line)
+        return taken
+
+    def next(self, now: float) -> Line | None:
+        """The line whose head comes first of all that may be tried now; None when there is none."""
+        while self._resting and (self._resting[0][0] <= now or not self._rests(self._resting[0])):
+            entry = heapq.heappop(self._resting)
+            if self._rests(entry):
+                heapq.heappush(self._ready, (entry[2].head.rank, entry[2].serial, entry[2]))
+                entry[2].retry_at = 0.0
+        self._prune()
+        return self._ready[0][2] if self._ready else None
+
+    def run_length(self, line: Line) -> int:
+        """How many units of `line`, which is the next, come before the head of any other."""
+        aside = []
+        while self._ready and self._ready[0][2] is line:
+            aside.append(heapq.heappop(self._ready))
+            self._prune()
+        rival = self._ready[0][0] if self._ready else None
+        heapq.heappush(self._ready, aside[0])
+        if rival is None:
+            return len(line.units)
+        return max(1, bisect_left(line.units, rival, key=_rank))
+
+    def hold(self, line: Line, verdict: Verdict, now: float) -> None:
+        """The head found no room: the whole line waits until something helps."""
+        line.verdict = verdict
+        line.attempts += 1
+        line.failed_at = now
+
+    def wake(self, line: Line, now: float) -> None:
+        """Something may have helped: try again, but not before its backoff is over."""
+        if line.verdict is None:
+            return
+        line.verdict = None
+        wait_s = min(self._backoff_s * 2 ** min(line.attempts - 1, 30), self._backoff_max_s)
+        line.retry_at = line.failed_at + wait_s if line.failed_at + wait_s > now else 0.0
+        self._push(line)
+
+    def held(self) -> list[Line]:
+        """All held lines, in the order in which they came to be."""
+        return [line for line in self._lines.values() if line.verdict is not None]
+
+    def lines(self) -> Iterator[Line]:
+        """All lines, in the order in which they came to be."""
+        return iter(list(self._lines.values()))
+
+    def units(self) -> list[Unit]:
+        """All units, in order."""
+        found = [unit for line in self._lines.values() for unit in line.units]
+        found.sort(key=_rank)
+        return found
+
+    def line_of(self, unit_id: str) -> Line | None:
+        """Where a unit stands."""
+        return self._line_of.get(unit_id)
+
+    def wake_at(self) -> float | None:
+        """When the next line has rested enough, if any rests."""
+        while self._resting and not self._rests(self._resting[0]):
+            heapq.heappop(self._resting)
+        return self._resting[0][0] if self._resting else None
+
+    def _push(self, line: Line) -> None:
+        if line.retry_at:
+            heapq.heappush(self._resting, (line.retry_at, line.serial, line))
+        else:
+            heapq.heappush(self._ready, (line.head.rank, line.serial, line))
+
+    def _prune(self) -> None:
+        while self._ready and not self._is_next(self._ready[0]):
+            heapq.heappop(self._ready)
+
+    def _is_next(self, entry: tuple[Rank, int, Line]) -> bool:
+        rank, _, line = entry
+        return self._waits(line) and not line.retry_at and line.head.rank == rank
+
+    def _rests(self, entry: tuple[float, int, Line]) -> bool:
+        return self._waits(entry[2]) and entry[2].retry_at == entry[0]
+
+    def _waits(self, line: Line) -> bool:
+        return line.verdict is None and bool(line.units) and self._lines.get(line.key) is line
+
+
+def _rank(unit: Unit) -> Rank:
+    return unit.rank
+
+
+def _index(line: Line, unit_id: str) -> int:
+    return next(index for index, unit in enumerate(line.units) if unit.id == unit_id)

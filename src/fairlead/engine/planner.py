@@ -1,0 +1,195 @@
+"""What becomes of one unit: it fits, it fits once others leave, or it is held with a reason.
+
+First room with nothing evicted, then room counting what lower units hold. Whatever is found is left
+placed in the room (for evictions: promised), so the next unit in the order sees it. Least change: a
+unit that was promised a place and still fits there takes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fairlead.engine.classes import PodClass
+from fairlead.engine.placement import Group, Placement, group, place_together
+from fairlead.engine.preemption import Preemption
+from fairlead.engine.preemption_gangs import offer_to_gang
+from fairlead.engine.room import Nomination, Room, both
+from fairlead.engine.snapshot.nodes import Bools
+from fairlead.engine.units import Unit
+from fairlead.engine.victims import Victim
+from fairlead.kube.pod import Pod
+
+__all__ = ["Fits", "Makes", "Outcome", "Planner", "Refused"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fits:
+    """There is room: the members are placed (assumed) where `placement` says."""
+
+    placement: Placement
+
+
+@dataclass(frozen=True, slots=True)
+class Makes:
+    """There will be room when the victims have left: the members are nominated."""
+
+    placement: Placement
+    victims: tuple[Victim, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """There is no room, and none can be made. `rules` are those that stood in the way."""
+
+    rules: frozenset[str]
+    message: str
+
+
+Outcome = Fits | Makes | Refused
+
+
+class Planner:
+    """Plans one unit after the other in a room."""
+
+    __slots__ = ("preemption", "room")
+
+    def __init__(self, room: Room, preemption: Preemption) -> None:
+        self.room = room
+        self.preemption = preemption
+
+    def run(self, cls: PodClass, units: Sequence[Unit], now: float) -> list[int]:
+        """Place single pods of one class and priority, in order, with nothing evicted; -1 from who fails."""
+        first = units[0]
+        with self.room.seen_by(first.id, first.priority):
+            mask = self._mask(first, cls, now)
+            slots = self.room.snapshot.place_run(cls, [unit.members[0] for unit in units], mask=mask)
+        for slot in slots:
+            if slot >= 0:
+                self.room.touch(slot)
+        return slots
+
+    def pod(self, unit: Unit, cls: PodClass, now: float, *, full: bool = False) -> Outcome:
+        """Plan a single pod. `full`: it is known that there is no room with nothing evicted."""
+        pod = unit.members[0]
+        promised = self.room.nominations.get(pod.metadata.key)
+        with self.room.seen_by(unit.id, unit.priority):
+            mask = self._mask(unit, cls, now)
+            slot = -1 if full else self._choose(cls, promised, mask)
+            if slot >= 0:
+                self.room.clear(pod.metadata.key)
+                self.room.assume(pod, slot, unit.priority, cls)
+                return Fits(((pod, slot),))
+            rejection = self.room.snapshot.rejection(cls)
+            offer = None
+            if unit.may_preempt and (rejection is None or rejection.resolvable):
+                offer = self.preemption.best(cls, unit.priority, self._open(unit, now))
+            if offer is None:
+                return self._refused(cls, mask)
+        placement = ((pod, offer.slot),)
+        self._nominate(unit, placement)
+        return Makes(placement, offer.victims)
+
+    def gang(self, unit: Unit, now: float) -> Outcome:
+        """Plan a gang: at least as many members as it needs, or none."""
+        groups = group(self.room, unit.members)
+        mask = self._open(unit, now)
+        with self.room.seen_by(unit.id, unit.priority):
+            placement = self._as_promised(unit) or place_together(self.room, groups, unit.needed, mask)
+            if placement is not None:
+                for pod, _ in placement:
+                    self.room.clear(pod.metadata.key)
+                return Fits(placement)
+            offer = None
+            if unit.may_preempt:
+                core = group(self.room, unit.members[: unit.needed])
+                offer = offer_to_gang(self.room, self.preemption, unit.priority, core, mask)
+            if offer is None:
+                return self._gang_refused(unit, groups, mask)
+        self._nominate(unit, offer.placement)
+        return Makes(offer.placement, offer.victims)
+
+    def holds(self, placement: Placement, victims: Sequence[Victim], unit: str, priority: int) -> bool:
+        """Whether a placement is good once the victims that remain are gone: what evictions rest on."""
+        snapshot = self.room.snapshot
+        with self.room.seen_by(unit, priority), snapshot.trial():
+            for victim in victims:
+                there = snapshot.placed(victim.key)
+                if there is not None and there.pod.metadata.uid == victim.pod.metadata.uid:
+                    snapshot.forget(victim.key)
+            return self._place_exactly(placement) is not None
+
+    def _choose(self, cls: PodClass, promised: Nomination | None, mask: Bools | None) -> int:
+        if promised is not None:
+            slot = self.room.snapshot.nodes.slot(promised.node)
+            if slot >= 0 and (mask is None or mask[slot]) and self.room.fits(cls, slot):
+                return slot
+        return self.room.snapshot.choose(cls, mask)
+
+    def _as_promised(self, unit: Unit) -> Placement | None:
+        promised = {one.pod.metadata.uid: one for one in self.room.promised_to(unit.id)}
+        nodes = self.room.snapshot.nodes
+        placement = tuple(
+            (pod, nodes.slot(promised[pod.metadata.uid].node))
+            for pod in unit.members
+            if pod.metadata.uid in promised
+        )
+        if len(placement) < unit.needed or any(slot < 0 for _, slot in placement):
+            return None
+        with self.room.snapshot.trial() as trial:
+            found = self._place_exactly(placement)
+            if found is not None:
+                trial.keep()
+        if found is not None:
+            for _, slot in found:
+                self.room.touch(slot)
+        return found
+
+    def _place_exactly(self, placement: Placement) -> Placement | None:
+        """Place pods where they are meant to go, in whichever order works; inside a trial."""
+        left = list(placement)
+        while left:
+            # Members may need each other near: who fits only after another has its turn again.
+            later = []
+            for pod, slot in left:
+                cls = self.room.snapshot.class_of(pod)
+                if self.room.fits(cls, slot):
+                    self.room.snapshot.assume(pod, slot, cls=cls)
+                else:
+                    later.append((pod, slot))
+            if len(later) == len(left):
+                return None
+            left = later
+        return placement
+
+    def _mask(self, unit: Unit, cls: PodClass, now: float) -> Bools | None:
+        return both(self._open(unit, now), self.room.without_nominated(cls))
+
+    def _open(self, unit: Unit, now: float) -> Bools | None:
+        return self.room.open_to(unit.id, unit.priority, unit.deadline_s, now)
+
+    def _nominate(self, unit: Unit, placement: Placement) -> None:
+        for pod, slot in placement:
+            node = self.room.snapshot.nodes.name(slot)
+            self.room.nominate(Nomination(pod, node, unit.priority, unit.id))
+
+    def _refused(self, cls: PodClass, mask: Bools | None) -> Refused:
+        verdicts = self.room.snapshot.verdicts(cls)
+        message = verdicts.message()
+        if message is None:
+            closed = "all nodes with room" if mask is not None else "nodes with room"
+            message = f"{closed} are kept for a unit that has waited longer"
+        return Refused(verdicts.refusing_rules(), message)
+
+    def _gang_refused(self, unit: Unit, groups: Sequence[Group], mask: Bools | None) -> Refused:
+        """Which members would fit, and what stops the next one."""
+        snapshot = self.room.snapshot
+        fitting: list[Pod] = []
+        with snapshot.trial():
+            for each in groups:
+                slots = snapshot.place_run(each.cls, each.pods, mask=mask)
+                fitting += [pod for pod, slot in zip(each.pods, slots, strict=True) if slot >= 0]
+            stuck = next((each for each in groups if each.pods[-1] not in fitting), groups[0])
+            refused = self._refused(stuck.cls, mask)
+        message = f"gang {unit.name}: {len(fitting)} of {unit.needed} members fit; {refused.message}"
+        return Refused(refused.rules, message)

@@ -1,0 +1,303 @@
+"""Preemption for one pod: the node whose victims cost least.
+
+Candidates are kube-scheduler's: nodes on which the pod fits once *all* pods of lower priority there
+are gone; victims are only there, but for the rest of a gang that falls below its minimum. Among these
+the optimum is sought, over all nodes, where kube-scheduler samples.
+
+The subtle thing is speed: for each (class, priority) the best set per node is remembered and only the
+nodes in the room's log are looked at again, so 5,000 preemptors on 5,000 full nodes cost 5,000 changes,
+not 25 million searches. A class whose rules look beyond the node is searched anew each time.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fairlead.engine import rules
+from fairlead.engine.budgets import Budgets
+from fairlead.engine.classes import PodClass
+from fairlead.engine.gangs import Gangs
+from fairlead.engine.priority import may_be_victim
+from fairlead.engine.room import Room
+from fairlead.engine.snapshot.nodes import Bools
+from fairlead.engine.snapshot.placed import Placed
+from fairlead.engine.victims import Cost, Victim, cheapest, cheapest_by_amounts, cost_of, importance
+
+__all__ = ["Offer", "Preemption", "looks_beyond_node"]
+
+_NEVER_STARTED = float("inf")
+
+# How many (class, priority) pairs are remembered; the least recently used goes first.
+_TABLES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A node and who leaves it, most important first."""
+
+    slot: int
+    cost: Cost
+    victims: tuple[Victim, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """What a search found on a slot, and the versions it depends on (-1: not on that)."""
+
+    offer: Offer | None
+    budgets: int
+    gangs: int
+
+
+@dataclass(slots=True)
+class _Table:
+    """Answers for one (class, priority). Invariant: `entries` are right for every slot not in log[read:]."""
+
+    cls: PodClass
+    epoch: int = -1
+    read: int = 0
+    entries: dict[int, _Entry] = field(default_factory=dict)
+    heap: list[tuple[Cost, int, int, Offer]] = field(default_factory=list)
+    # Slots whose answer hangs on budgets or gangs, which change without touching the slot.
+    delicate: dict[int, None] = field(default_factory=dict)
+
+
+class Preemption:
+    """Finds victims in a room. `spared` are pods that cannot be evicted, whatever their priority."""
+
+    __slots__ = ("_gangs", "_respect", "_room", "_tables", "budgets", "spared")
+
+    def __init__(self, room: Room, gangs: Gangs, budgets: Budgets, *, respect: bool) -> None:
+        self._room = room
+        self._gangs = gangs
+        self.budgets = budgets
+        self._respect = respect
+        self._tables: dict[tuple[int, int], _Table] = {}
+        self.spared: dict[str, None] = {}  # by uid
+
+    def best(self, cls: PodClass, priority: int, mask: Bools | None = None) -> Offer | None:
+        """The cheapest offer for a pod of the class, None when no node can be made to fit."""
+        if looks_beyond_node(cls):
+            offers = [self.on(cls, priority, slot) for slot in self._candidates(cls, priority, mask)]
+            return min((offer for offer in offers if offer), key=self.order, default=None)
+        table = self._table(cls, priority)
+        aside = []
+        found = None
+        while table.heap:
+            _, _, slot, offer = table.heap[0]
+            if table.entries[slot].offer is not offer:
+                heapq.heappop(table.heap)
+            elif mask is not None and not mask[slot]:
+                aside.append(heapq.heappop(table.heap))
+            else:
+                found = offer
+                break
+        for entry in aside:
+            heapq.heappush(table.heap, entry)
+        return found
+
+    def on(self, cls: PodClass, priority: int, slot: int) -> Offer | None:
+        """The cheapest offer on one node."""
+        lower = self.lower_on(slot, priority)
+        if not lower:
+            return None
+        if self._only_amounts(cls) and not self._delicate(lower):
+            return self._by_amounts(cls, slot, lower)
+        if not self._suffices(cls, slot, lower):
+            return None
+        found = cheapest(
+            lower,
+            lambda chosen: self._suffices(cls, slot, chosen),
+            lambda chosen: self.price(chosen, priority),
+            self.breaks,
+        )
+        return Offer(slot, *found) if found else None
+
+    def lower_on(self, slot: int, priority: int) -> list[Victim]:
+        """Who on a node may have to leave for that priority, most important first."""
+        return [
+            self.victim(placed)
+            for placed in self._room.snapshot.pods_on(slot)
+            if self.may_leave(placed, priority)
+        ]
+
+    def may_leave(self, placed: Placed, priority: int) -> bool:
+        """Whether a placed pod may be evicted for that priority. A promise is not a pod that runs."""
+        return (
+            may_be_victim(placed.priority, priority)
+            and placed.pod.metadata.uid not in self.spared
+            and placed.key not in self._room.nominations
+        )
+
+    def victim(self, placed: Placed) -> Victim:
+        """A placed pod as a victim."""
+        start = placed.pod.status.start_time
+        return Victim(
+            placed.pod,
+            placed.priority,
+            start.timestamp() if start else _NEVER_STARTED,
+            placed.slot,
+            self._gangs.name_of(placed.pod.metadata.uid),
+        )
+
+    def price(self, chosen: Sequence[Victim], priority: int) -> tuple[Cost, tuple[Victim, ...]] | None:
+        """What it costs that these leave, and who then leaves; None when that must not be."""
+        leaving = self._with_gangs(chosen, priority)
+        if leaving is None:
+            return None
+        ordered = sorted(leaving, key=importance)
+        violations = self.budgets.violations(victim.pod for victim in ordered)
+        if violations and self._respect:
+            return None
+        return cost_of(ordered, violations), tuple(ordered)
+
+    def breaks(self, ordered: Sequence[Victim]) -> list[bool]:
+        """Which of these would break a budget if all of them left."""
+        return self.budgets.broken(victim.pod for victim in ordered)
+
+    def order(self, offer: Offer) -> tuple[Cost, int]:
+        """Sorts offers: cheapest first, then by the node's name."""
+        return offer.cost, int(self._room.snapshot.nodes.rank[offer.slot])
+
+    def _with_gangs(self, chosen: Sequence[Victim], priority: int) -> list[Victim] | None:
+        """The chosen and, for each gang that falls, all of it; None when somebody in it must stay."""
+        by_gang: dict[str, dict[str, None]] = {}
+        for victim in chosen:
+            if victim.gang:
+                by_gang.setdefault(victim.gang, {})[victim.key] = None
+        leaving = list(chosen)
+        for name, there in by_gang.items():
+            gang = self._gangs.get(name)
+            if gang is None or not gang.falls(len(there)):
+                continue
+            for pod in gang.running:
+                placed = self._room.snapshot.placed(pod.metadata.key)
+                if placed is None or placed.key in there:
+                    continue
+                if not self.may_leave(placed, priority):
+                    return None
+                leaving.append(self.victim(placed))
+        return leaving
+
+    def _suffices(self, cls: PodClass, slot: int, leaving: Sequence[Victim]) -> bool:
+        snapshot = self._room.snapshot
+        with snapshot.trial():
+            for victim in leaving:
+                snapshot.forget(victim.key)
+            return self._room.fits(cls, slot)
+
+    def _delicate(self, lower: Sequence[Victim]) -> bool:
+        return any(victim.gang or self.budgets.of(victim.pod) for victim in lower)
+
+    def _only_amounts(self, cls: PodClass) -> bool:
+        """Whether, of all that evictions can change, the class looks only at resources."""
+        if looks_beyond_node(cls) or cls.ports or cls.exclusive:
+            return False
+        return cls.shared or not self._room.snapshot.exclusive.total
+
+    def _by_amounts(self, cls: PodClass, slot: int, lower: list[Victim]) -> Offer | None:
+        snapshot = self._room.snapshot
+        if not _statically_fits(self._room, cls, slot):
+            return None
+        free = snapshot.nodes.alloc[:, slot] - snapshot.nodes.used[:, slot]
+        short = [(row, amount - int(free[row])) for row, amount in cls.row_amounts if amount > free[row]]
+        rows = [row for row, _ in short]
+        sized = []
+        for victim in lower:
+            placed = snapshot.placed(victim.key)
+            amounts = dict(placed.row_amounts) if placed else {}
+            sized.append(
+                Victim(
+                    victim.pod,
+                    victim.priority,
+                    victim.start,
+                    slot,
+                    "",
+                    tuple(amounts.get(row, 0) for row in rows),
+                )
+            )
+        # Nothing lacks: the node is closed to the pod for another reason, and evictions do not open it.
+        found = cheapest_by_amounts(sized, [lack for _, lack in short]) if short else None
+        return Offer(slot, cost_of(found, 0), found) if found else None
+
+    def _candidates(self, cls: PodClass, priority: int, mask: Bools | None) -> list[int]:
+        """Slots where the resources would do with all lower pods gone and nothing is beyond help."""
+        snapshot = self._room.snapshot
+        nodes = snapshot.nodes
+        found = nodes.alive & ~snapshot.verdicts(cls).unresolvable
+        below = snapshot.used_below(priority)
+        for row, amount in cls.row_amounts:
+            found &= nodes.alloc[row] - nodes.used[row] + below[row] >= amount
+        if mask is not None:
+            found &= mask
+        return [slot for slot in np.flatnonzero(found).tolist() if snapshot.count_on(slot)]
+
+    def _table(self, cls: PodClass, priority: int) -> _Table:
+        key = (cls.serial, priority)
+        table = self._tables.pop(key, None)
+        if table is None or table.cls is not cls:
+            while len(self._tables) >= _TABLES:
+                self._tables.pop(next(iter(self._tables)))
+            table = _Table(cls)
+        self._tables[key] = table
+        room = self._room
+        if table.epoch != room.epoch:
+            table.entries.clear()
+            table.heap.clear()
+            table.delicate.clear()
+            stale = self._candidates(cls, priority, None)
+        else:
+            stale = list(dict.fromkeys(room.log[table.read :]))
+            stale += [slot for slot in table.delicate if self._outdated(table.entries[slot])]
+        table.epoch, table.read = room.epoch, len(room.log)
+        for slot in stale:
+            self._refresh(table, cls, priority, slot)
+        return table
+
+    def _refresh(self, table: _Table, cls: PodClass, priority: int, slot: int) -> None:
+        offer = self.on(cls, priority, slot) if self._room.snapshot.nodes.alive[slot] else None
+        if self._delicate(self.lower_on(slot, priority)):
+            table.entries[slot] = _Entry(offer, self.budgets.version, self._gangs.version)
+            table.delicate[slot] = None
+        else:
+            table.entries[slot] = _Entry(offer, -1, -1)
+            table.delicate.pop(slot, None)
+        if offer is not None:
+            heapq.heappush(table.heap, (*self.order(offer), slot, offer))
+
+    def _outdated(self, entry: _Entry) -> bool:
+        return entry.budgets != self.budgets.version or entry.gangs != self._gangs.version
+
+
+def looks_beyond_node(cls: PodClass) -> bool:
+    """Whether what happens on one node can change the verdict on another for the class."""
+    return bool(
+        cls.affinity is not None
+        or cls.anti
+        or cls.spread
+        or cls.facts.volumes
+        or any(term.total for term in cls.repelled_by)
+    )
+
+
+def _statically_fits(room: Room, cls: PodClass, slot: int) -> bool:
+    """Whether the rules that no eviction can satisfy let the class onto the node."""
+    if rules.rejection(room.snapshot, cls) is not None:
+        return False
+    return all(
+        rule.fits(room.snapshot, cls, slot)
+        for rule in rules.ORDER
+        if rule.name in _STATIC and rule.concerns(cls)
+    ) and _among_names(room, cls, slot)
+
+
+def _among_names(room: Room, cls: PodClass, slot: int) -> bool:
+    named = rules.node_affinity.named_nodes(room.snapshot, cls)
+    return named is None or bool(named[slot])
+
+
+_STATIC = ("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodeDeclaredFeatures")
