@@ -21,7 +21,7 @@ from fairlead.world.controllers.objects import (
     condition,
     finished,
     key_of,
-    labels,
+    labels_of,
     namespace_of,
     parse_time,
     split_key,
@@ -135,7 +135,7 @@ class Kubelet:
             "beta.kubernetes.io/os": "linux",
             "beta.kubernetes.io/arch": "amd64",
         }
-        missing = {label: value for label, value in wanted.items() if label not in labels(node)}
+        missing = {label: value for label, value in wanted.items() if label not in labels_of(node)}
         if missing:
             return [Patch(node, {"metadata": {"labels": missing}})]
         status = self._node_status(node, now)
@@ -149,8 +149,8 @@ class Kubelet:
         old = node.get("status") or {}
         capacity = old.get("capacity") or old.get("allocatable") or _ROOMY
         conditions = []
-        for kind, good, reason, message in _HEALTH:
-            value = good
+        for health in _HEALTH:
+            kind, value, reason, message = health
             if kind == "Ready" and name in self._unready:
                 value, reason, message = "False", "KubeletNotReady", self._unready[name]
             before = condition(node, kind)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime, timedelta
 
-from fairlead.world.controllers.objects import annotations, condition, controller_of, parse_time, stamp
+from fairlead.world.controllers.objects import annotations_of, condition, controller_of, parse_time, stamp
 from fairlead.world.controllers.writes import Obj
 
 __all__ = [
@@ -119,7 +119,7 @@ def running(pod: Obj, host_ip: str, pod_ip: str, now: datetime) -> Obj:
 
 def ready_at(pod: Obj, now: datetime) -> datetime | None:
     """When a running pod becomes ready; None for never."""
-    asked = annotations(pod).get(READY_AFTER)
+    asked = annotations_of(pod).get(READY_AFTER)
     started = _started(pod)
     begin = parse_time(started) if started is not None else now
     if asked is None:
@@ -133,7 +133,7 @@ def ends_at(pod: Obj, job_run: timedelta) -> datetime | None:
 
     A Job's pods run for `job_run`; `RUN_FOR` says otherwise, for any pod.
     """
-    asked = annotations(pod).get(RUN_FOR)
+    asked = annotations_of(pod).get(RUN_FOR)
     if asked is not None:
         length = duration(asked)
     else:
@@ -147,7 +147,7 @@ def ends_at(pod: Obj, job_run: timedelta) -> datetime | None:
 
 def exit_code(pod: Obj) -> int:
     """With what the pod's containers exit."""
-    text = annotations(pod).get(EXIT_CODE, "0")
+    text = annotations_of(pod).get(EXIT_CODE, "0")
     return int(text) if text.isdigit() else 0
 
 

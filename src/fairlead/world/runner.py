@@ -164,9 +164,13 @@ class Runner:
     async def _write_waiting(self, key: _Key, write: Write, admitted: Admitted) -> Obj | ApiError | None:
         try:
             staged = self._stage(write)
-            return await admitted.commit(staged) if staged is not None else self._note(key, write)
+            if staged is not None:
+                return await admitted.commit(staged)
+            self._note(key, write)
         except ApiError as error:
-            return None if _already_so(write, error) else error
+            if not _already_so(write, error):
+                return error
+        return None
 
     # Both
 
@@ -194,9 +198,14 @@ class Runner:
     def _write(self, key: _Key, write: Write) -> Obj | ApiError | None:
         try:
             staged = self._stage(write)
-            return self._api.finish(staged) if staged is not None else self._note(key, write)
+            if staged is not None:
+                made: Obj = self._api.finish(staged)
+                return made
+            self._note(key, write)
         except ApiError as error:
-            return None if _already_so(write, error) else error
+            if not _already_so(write, error):
+                return error
+        return None
 
     def _stage(self, write: Write) -> Staged[Any] | None:
         """The write up to its admission; None for what is not a write to an object."""

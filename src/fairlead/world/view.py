@@ -59,6 +59,10 @@ class StoreView:
         """The same, each with its kind as controllers call it."""
         return [(kind_of(resource), item) for resource, item in self._store.owned_by(uid)]
 
+    def kind(self, item: Object) -> str:
+        """The kind of an object as `get` takes it."""
+        return kind_of(self.resource(item))
+
     def orphan_pods(self, namespace: str) -> Sequence[Object]:
         """Pods that no controller owns."""
         held = self._orphans.get(namespace)

@@ -12,12 +12,18 @@ from typing import Any
 
 from fairlead.errors import FairleadError
 from fairlead.world.admission import Hook
-from fairlead.world.api import Api, DeleteOptions
+from fairlead.world.api import Api
 from fairlead.world.clock import Clock, VirtualClock
+from fairlead.world.controllers.daemonset import DaemonSetController
 from fairlead.world.controllers.deployment import DeploymentController
+from fairlead.world.controllers.disruption import DisruptionController
+from fairlead.world.controllers.garbage import GarbageCollector
+from fairlead.world.controllers.job import JobController
 from fairlead.world.controllers.node_lifecycle import NodeLifecycleController
 from fairlead.world.controllers.pod_gc import PodGCController
 from fairlead.world.controllers.replicaset import ReplicaSetController
+from fairlead.world.controllers.service_accounts import NamespaceFurnisher
+from fairlead.world.controllers.statefulset import StatefulSetController
 from fairlead.world.controllers.taint_eviction import TaintEvictionController
 from fairlead.world.controllers.writes import Controller, Obj
 from fairlead.world.ids import CountedIds, IdSource, RandomIds
@@ -30,7 +36,7 @@ from fairlead.world.store import Store
 __all__ = ["NotReached", "World"]
 
 
-class NotReached(FairleadError):
+class NotReached(FairleadError):  # noqa: N818 (the hierarchy reads as what happened)
     """Virtual time ran out, or nothing was left to happen, before a condition held."""
 
 
@@ -71,6 +77,12 @@ class World:
         return [
             DeploymentController(),
             ReplicaSetController(),
+            StatefulSetController(),
+            DaemonSetController(),
+            JobController(),
+            DisruptionController(),
+            GarbageCollector(),
+            NamespaceFurnisher(),
             NodeLifecycleController(self.kubelet.last_heartbeat),
             TaintEvictionController(),
             PodGCController(),

@@ -6,13 +6,13 @@ adopted; what no longer matches is released. Nobody takes what another controlle
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from fairlead.world.controllers.objects import (
     controller_of,
     finished,
-    labels,
+    labels_of,
     owner_reference,
     selects,
     terminating,
@@ -24,11 +24,17 @@ __all__ = ["claim", "claim_pods", "owners_of_pod", "release"]
 
 
 def claim(
-    owner: Obj, selector: Mapping[str, Any] | None, candidates: Iterable[Obj], *, finalizer: str = ""
+    owner: Obj,
+    selector: Mapping[str, Any] | None,
+    candidates: Iterable[Obj],
+    *,
+    finalizer: str = "",
+    fits: Callable[[Obj], bool] = lambda item: True,
 ) -> tuple[list[Obj], list[Write]]:
     """What belongs to `owner` among `candidates`, and the adoptions and releases that make it so.
 
-    An adopted object is listed as its own already: the writes come first in the caller's list.
+    An adopted object is listed as its own already: the writes come first in the caller's list. `fits`
+    is what the owner demands beyond its selector; adoption adds `finalizer`.
     """
     claimed: list[Obj] = []
     writes: list[Write] = []
@@ -38,23 +44,30 @@ def claim(
         if held is not None:
             if held["uid"] != uid_of(owner):
                 continue
-            if selects(selector, labels(item)):
+            if selects(selector, labels_of(item)):
                 claimed.append(item)
             elif not leaving:
                 writes.append(release(item, uid_of(owner)))
-        elif not leaving and not terminating(item) and not finished(item) and selects(selector, labels(item)):
+        elif (
+            not leaving
+            and not terminating(item)
+            and not finished(item)
+            and selects(selector, labels_of(item))
+            and fits(item)
+        ):
             writes.append(_adopt(item, owner, finalizer))
             claimed.append(item)
     return claimed, writes
 
 
-def claim_pods(view: View, owner: Obj, *, finalizer: str = "") -> tuple[list[Obj], list[Write]]:
+def claim_pods(
+    view: View, owner: Obj, *, finalizer: str = "", fits: Callable[[Obj], bool] = lambda item: True
+) -> tuple[list[Obj], list[Write]]:
     """`claim` for the pods of a workload, finished and terminating ones of its own included."""
-    namespace = owner["metadata"]["namespace"]
     own = [item for item in view.dependents(uid_of(owner)) if item["kind"] == "Pod"]
-    return claim(
-        owner, owner["spec"].get("selector"), [*own, *view.orphan_pods(namespace)], finalizer=finalizer
-    )
+    orphans = view.orphan_pods(owner["metadata"]["namespace"])
+    selector = owner["spec"].get("selector")
+    return claim(owner, selector, [*own, *orphans], finalizer=finalizer, fits=fits)
 
 
 def release(item: Obj, owner_uid: str) -> Patch:
@@ -71,7 +84,7 @@ def owners_of_pod(view: View, kind: str, pod: Obj | None) -> list[str]:
     held = controller_of(pod)
     if held is not None:
         return [f"{namespace}/{held['name']}"] if held["kind"] == kind else []
-    have = labels(pod)
+    have = labels_of(pod)
     if not have:
         return []
     return [

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from functools import cmp_to_key
 
 from fairlead.world.controllers.objects import (
-    annotations,
+    annotations_of,
     is_active,
     is_ready,
     parse_time,
@@ -35,7 +35,11 @@ def by_deletion_order(pods: Sequence[Obj], related: Sequence[Obj], now: datetime
         if is_active(pod):
             node = _node(pod)
             together[node] = together.get(node, 0) + 1
-    return sorted(pods, key=cmp_to_key(lambda a, b: _compare(a, b, together, now)))
+
+    def compare(a: Obj, b: Obj) -> int:
+        return _compare(a, b, together, now)
+
+    return sorted(pods, key=cmp_to_key(compare))
 
 
 def by_startup_order(pods: Sequence[Obj]) -> list[Obj]:
@@ -43,7 +47,11 @@ def by_startup_order(pods: Sequence[Obj]) -> list[Obj]:
 
     What a Job uses: no deletion cost, no neighbours, no logarithms.
     """
-    return sorted(pods, key=cmp_to_key(lambda a, b: _stage(a, b) or _ready_time(a, b) or _age(a, b)))
+
+    def compare(a: Obj, b: Obj) -> int:
+        return _stage(a, b) or _ready_time(a, b) or _age(a, b)
+
+    return sorted(pods, key=cmp_to_key(compare))
 
 
 def deletion_cost(pod: Obj) -> int:
@@ -52,7 +60,7 @@ def deletion_cost(pod: Obj) -> int:
     >>> deletion_cost({"metadata": {"annotations": {COST: "-3"}}})
     -3
     """
-    text = annotations(pod).get(COST, "")
+    text = annotations_of(pod).get(COST, "")
     # The API accepts an optional minus sign and digits without leading zeros, within int32.
     unsigned = text.removeprefix("-")
     if not unsigned.isascii() or not unsigned.isdigit() or (unsigned.startswith("0") and text != "0"):

@@ -14,12 +14,12 @@ from fairlead.errors import ApiError
 from fairlead.world.controllers.claims import claim
 from fairlead.world.controllers.deployment_status import complete, has_deadline, progressing, status_writes
 from fairlead.world.controllers.objects import (
-    annotations,
+    annotations_of,
     condition,
     controller_of,
     finished,
     key_of,
-    labels,
+    labels_of,
     namespace_of,
     owner_reference,
     selects,
@@ -110,7 +110,7 @@ def _owners(view: View, namespace: str, replica_set: Obj) -> list[str]:
     held = controller_of(replica_set)
     if held is not None:
         return [f"{namespace}/{held['name']}"] if held["kind"] == "Deployment" else []
-    have = labels(replica_set)
+    have = labels_of(replica_set)
     return [
         key_of(each) for each in view.all("Deployment", namespace) if selects(each["spec"]["selector"], have)
     ]
@@ -141,7 +141,7 @@ def _bare(template: Obj) -> Obj:
 
 
 def _revision(replica_set: Obj) -> int:
-    text = annotations(replica_set).get(REVISION, "0")
+    text = annotations_of(replica_set).get(REVISION, "0")
     return int(text) if text.isdigit() else 0
 
 
@@ -152,7 +152,7 @@ def _next_revision(old: Sequence[Obj]) -> int:
 def _annotate(deployment: Obj, new: Obj, old: Sequence[Obj]) -> list[Write]:
     # The new ReplicaSet carries the Deployment's annotations and the highest revision; the Deployment
     # shows that revision.
-    have = annotations(new)
+    have = annotations_of(new)
     wanted = {**have, **_copied(deployment)}
     revision = _next_revision(old)
     if _revision(new) < revision:
@@ -163,13 +163,13 @@ def _annotate(deployment: Obj, new: Obj, old: Sequence[Obj]) -> list[Write]:
     if wanted != have or new["spec"].get("minReadySeconds", 0) != min_ready_s:
         changed = {**new, "metadata": {**new["metadata"], "annotations": wanted}}
         return [Update({**changed, "spec": {**new["spec"], "minReadySeconds": min_ready_s}})]
-    if annotations(deployment).get(REVISION) != have.get(REVISION):
+    if annotations_of(deployment).get(REVISION) != have.get(REVISION):
         return [Patch(deployment, {"metadata": {"annotations": {REVISION: have.get(REVISION)}}})]
     return []
 
 
 def _copied(deployment: Obj) -> dict[str, str]:
-    return {key: value for key, value in annotations(deployment).items() if key not in _NOT_COPIED}
+    return {key: value for key, value in annotations_of(deployment).items() if key not in _NOT_COPIED}
 
 
 def _pause_condition(deployment: Obj, now: datetime) -> Write | None:
@@ -201,7 +201,7 @@ def _found(deployment: Obj, new: Obj | None, now: datetime) -> Obj | None:
 
 
 def _resized(deployment: Obj, sets: Sequence[Obj]) -> bool:
-    remembered = [annotations(each).get(DESIRED, "") for each in sets if replicas(each) > 0]
+    remembered = [annotations_of(each).get(DESIRED, "") for each in sets if replicas(each) > 0]
     return any(text.isdigit() and int(text) != replicas(deployment) for text in remembered)
 
 
@@ -223,7 +223,7 @@ def _resize(deployment: Obj, new: Obj | None, old: Sequence[Obj]) -> list[Write]
 def _saturated(deployment: Obj, new: Obj) -> bool:
     wanted = replicas(deployment)
     available = (new.get("status") or {}).get("availableReplicas", 0)
-    return replicas(new) == wanted == available and annotations(new).get(DESIRED) == str(wanted)
+    return replicas(new) == wanted == available and annotations_of(new).get(DESIRED) == str(wanted)
 
 
 def _roll(deployment: Obj, new: Obj | None, old: Sequence[Obj], now: datetime) -> list[Write]:
@@ -259,10 +259,10 @@ def _recreate(view: View, deployment: Obj, new: Obj | None, old: Sequence[Obj], 
 def _scale(deployment: Obj, replica_set: Obj, size: int, *, force: bool = False) -> list[Write]:
     before = replicas(replica_set)
     sizes = _sizes(deployment)
-    stale = any(annotations(replica_set).get(key) != value for key, value in sizes.items())
+    stale = any(annotations_of(replica_set).get(key) != value for key, value in sizes.items())
     if before == size and not (force and stale):
         return []
-    metadata = {**replica_set["metadata"], "annotations": {**annotations(replica_set), **sizes}}
+    metadata = {**replica_set["metadata"], "annotations": {**annotations_of(replica_set), **sizes}}
     writes: list[Write] = [
         Update({**replica_set, "metadata": metadata, "spec": {**replica_set["spec"], "replicas": size}})
     ]

@@ -23,7 +23,7 @@ def has_deadline(deployment: Obj) -> bool:
 def complete(deployment: Obj, status: Obj) -> bool:
     """Whether all pods are of the newest template and available, and no other is left."""
     wanted = replicas(deployment)
-    return (
+    return bool(
         status.get("updatedReplicas", 0) == wanted
         and status.get("replicas", 0) == wanted
         and status.get("availableReplicas", 0) == wanted

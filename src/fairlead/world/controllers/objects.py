@@ -15,7 +15,7 @@ from fairlead.world.timestamps import parse as parse_time
 from fairlead.world.timestamps import stamp
 
 __all__ = [
-    "annotations",
+    "annotations_of",
     "available_at",
     "condition",
     "controller_of",
@@ -23,7 +23,7 @@ __all__ = [
     "is_active",
     "is_ready",
     "key_of",
-    "labels",
+    "labels_of",
     "namespace_of",
     "owner_reference",
     "parse_time",
@@ -40,12 +40,12 @@ __all__ = [
 ]
 
 
-def labels(obj: Obj) -> dict[str, str]:
+def labels_of(obj: Obj) -> dict[str, str]:
     """Its labels, never None."""
     return obj["metadata"].get("labels") or {}
 
 
-def annotations(obj: Obj) -> dict[str, str]:
+def annotations_of(obj: Obj) -> dict[str, str]:
     """Its annotations, never None."""
     return obj["metadata"].get("annotations") or {}
 

@@ -20,7 +20,7 @@ from fairlead.world.controllers.objects import (
     is_active,
     is_ready,
     key_of,
-    labels,
+    labels_of,
     pod_from_template,
     split_key,
     stamp,
@@ -134,7 +134,7 @@ def _say(
     old = owner.get("status") or {}
     counts = {
         "replicas": len(active),
-        "fullyLabeledReplicas": sum(1 for pod in active if wanted.items() <= labels(pod).items()),
+        "fullyLabeledReplicas": sum(1 for pod in active if wanted.items() <= labels_of(pod).items()),
         "readyReplicas": sum(1 for pod in active if is_ready(pod)),
         "availableReplicas": len(times) - len(later),
         "terminatingReplicas": leaving,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fairlead.world.controllers.objects import annotations
+from fairlead.world.controllers.objects import annotations_of
 from fairlead.world.controllers.writes import Obj
 
 __all__ = [
@@ -33,7 +33,7 @@ MAX = "deployment.kubernetes.io/max-replicas"
 def scaled(value: int | str | None, total: int, *, up: bool) -> int:
     """A number, or a percentage of `total` rounded up or down.
 
-    >>> scaled("30%", 10, up=True), scaled("25%", 3, up=True), scaled("25%", 3, up=False), scaled(2, 9, up=True)
+    >>> scaled("30%", 10, up=True), scaled("25%", 3, up=True), scaled("25%", 3, up=False), scaled(2, 9, up=1)
     (3, 1, 0, 2)
     """
     if value is None:
@@ -140,7 +140,7 @@ def _part(deployment: Obj, each: Obj, change: int, changed: int) -> int:
         wish = -size
     else:
         now = replicas(deployment) + bounds(deployment).surge
-        before = annotations(each).get(MAX, "")
+        before = annotations_of(each).get(MAX, "")
         base = int(before) if before.isdigit() and int(before) > 0 else _total(deployment)
         # Half a replica is rounded away from zero.
         wish = 0 if base == 0 else (2 * size * now + base) // (2 * base) - size

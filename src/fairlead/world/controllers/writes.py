@@ -124,6 +124,14 @@ class View(Protocol):
         """Objects of any kind that name `uid` among their owners."""
         ...
 
+    def dependent_keys(self, uid: str) -> Sequence[tuple[str, Obj]]:
+        """The same, each with its kind as `get` takes it."""
+        ...
+
+    def kind(self, item: Obj) -> str:
+        """The kind of an object as `get` takes it."""
+        ...
+
     def orphan_pods(self, namespace: str) -> Sequence[Obj]:
         """Pods that no controller owns: what a selector might adopt."""
         ...
@@ -140,9 +148,15 @@ class View(Protocol):
 class Controller(Protocol):
     """Keeps objects of one kind as their specs want them."""
 
-    name: str
-    watches: Sequence[str]
-    """The kinds whose changes may concern it; ``*`` is every kind, custom ones included."""
+    @property
+    def name(self) -> str:
+        """As events and logs call it."""
+        ...
+
+    @property
+    def watches(self) -> Sequence[str]:
+        """The kinds whose changes may concern it; ``*`` is every kind, custom ones included."""
+        ...
 
     def keys(self, view: View, kind: str, old: Obj | None, new: Obj | None, now: datetime) -> Iterable[str]:
         """Which keys a change may concern (`old` None: created; `new` None: deleted)."""
