@@ -24,6 +24,10 @@ from fairlead.engine.rules import (
     spread,
     taints,
     unschedulable,
+    volume_binding,
+    volume_limits,
+    volume_restrictions,
+    volume_zone,
 )
 from fairlead.engine.rules.verdicts import Finding, Verdicts
 from fairlead.engine.snapshot.nodes import Bools
@@ -52,6 +56,12 @@ ORDER = (
     Rule("NodeAffinity", node_affinity.concerns, node_affinity.find, node_affinity.fits),
     Rule("NodePorts", ports.concerns, ports.find, ports.fits),
     Rule("NodeResourcesFit", resources.concerns, resources.find, resources.fits),
+    Rule(
+        "VolumeRestrictions", volume_restrictions.concerns, volume_restrictions.find, volume_restrictions.fits
+    ),
+    Rule("NodeVolumeLimits", volume_limits.concerns, volume_limits.find, volume_limits.fits),
+    Rule("VolumeBinding", volume_binding.concerns, volume_binding.find, volume_binding.fits),
+    Rule("VolumeZone", volume_zone.concerns, volume_zone.find, volume_zone.fits),
     Rule("PodTopologySpread", spread.concerns, spread.find, spread.fits),
     Rule("InterPodAffinity", affinity.concerns, affinity.find, affinity.fits),
     Rule("NodeDeclaredFeatures", features.concerns, features.find, features.fits),
@@ -62,6 +72,9 @@ _REJECTIONS: tuple[Callable[[Snapshot, PodClass], Rejection | None], ...] = (
     gates.reject_gated,
     gates.reject_unsupported,
     node_affinity.reject,
+    volume_restrictions.reject,
+    volume_binding.reject,
+    volume_zone.reject,
 )
 
 

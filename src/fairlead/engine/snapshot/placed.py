@@ -15,9 +15,22 @@ class Placed:
     `pod.spec` is shared by all pods of one template and has no nodeName: `node` says where it is.
     `slot` is -1 while there is no such node; then the pod counts nowhere, but is not forgotten.
     `usage` is what it takes now, which in-place resize makes differ from what its class asks for.
+    `static` and `provision` are the claims that are to be bound with it (see `rules.volume_binding`).
     """
 
-    __slots__ = ("cls", "key", "leaving", "node", "pod", "priority", "row_amounts", "slot", "usage")
+    __slots__ = (
+        "cls",
+        "key",
+        "leaving",
+        "node",
+        "pod",
+        "priority",
+        "provision",
+        "row_amounts",
+        "slot",
+        "static",
+        "usage",
+    )
 
     def __init__(
         self,
@@ -39,6 +52,8 @@ class Placed:
         self.leaving = pod.metadata.deletion_timestamp is not None
         self.usage = usage
         self.row_amounts = row_amounts
+        self.static: tuple[tuple[str, str], ...] = ()
+        self.provision: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"Placed({self.key} on {self.node})"

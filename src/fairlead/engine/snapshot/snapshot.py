@@ -18,6 +18,7 @@ from fairlead.engine import ranking, rules
 from fairlead.engine.classes import Classes, PodClass
 from fairlead.engine.ranking.runs import place_run
 from fairlead.engine.requests import usage_of
+from fairlead.engine.rules import volume_binding
 from fairlead.engine.rules.verdicts import Verdicts
 from fairlead.engine.snapshot.counts import Tally
 from fairlead.engine.snapshot.nodes import Bools, Ints, NodeColumns
@@ -166,8 +167,16 @@ class Snapshot:
     def assume(
         self, pod: Pod, slot: int, *, cls: PodClass | None = None, priority: int | None = None
     ) -> Placed:
-        """Place a pod that the API does not yet show as placed. It must not be placed already."""
+        """Place a pod that the API does not yet show as placed. It must not be placed already.
+
+        The result's `static` and `provision` say which of its claims are to be bound with it.
+        """
         placed = self._make(pod, self.nodes.name(slot), cls, priority)
+        if placed.cls.facts.volumes:
+            found = volume_binding.bindings(self, placed.cls, slot)
+            # A claim that another assumed pod already reserves for stays that one's to bind.
+            placed.static = tuple(each for each in found.static if each[1] not in self.storage.reserved)
+            placed.provision = tuple(each for each in found.provision if each not in self.storage.selected)
         self._place(placed)
         return placed
 

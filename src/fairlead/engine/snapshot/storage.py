@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from fairlead.engine.snapshot.masks import NodeMask
 from fairlead.kube.pod import Volume
 from fairlead.kube.storage import (
     CSIDriver,
@@ -52,6 +53,11 @@ class Storage:
         self.attachments: dict[str, dict[str, VolumeAttachment]] = {}
         self.claim_users: dict[str, int] = {}
         self.bearers: dict[int, dict[str, Placed]] = {}
+        # What assumed pods will have bound: volume → claim, and claim → node it is to be provided on.
+        self.reserved: dict[str, str] = {}
+        self.selected: dict[str, str] = {}
+        # Keeps alive, for each volume asked about, the mask of nodes that reach it.
+        self.reach: dict[str, NodeMask] = {}
 
     def put(self, thing: StorageObject) -> None:
         """An object as it now is."""
@@ -62,6 +68,7 @@ class Storage:
                 self.claims[key] = thing
             case PersistentVolume():
                 self.volumes[key] = thing
+                self.reach.pop(key, None)
             case StorageClass():
                 self.classes[key] = thing
             case CSINode():
@@ -80,6 +87,8 @@ class Storage:
         if kind is VolumeAttachment:
             self._detach(key)
             return
+        if kind is PersistentVolume:
+            self.reach.pop(key, None)
         tables: dict[type[StorageObject], dict[str, object]] = {
             PersistentVolumeClaim: self.claims,  # type: ignore[dict-item]  # only removed from here
             PersistentVolume: self.volumes,  # type: ignore[dict-item]
@@ -92,6 +101,16 @@ class Storage:
 
     def count(self, placed: Placed, sign: int) -> None:
         """Count a placed pod that has volumes in or out."""
+        for claim, volume_name in placed.static:
+            if sign > 0:
+                self.reserved[volume_name] = claim
+            else:
+                del self.reserved[volume_name]
+        for claim in placed.provision:
+            if sign > 0:
+                self.selected[claim] = placed.node
+            else:
+                del self.selected[claim]
         for volume in placed.pod.spec.volumes:
             # Claims made for a volume have one user by construction, and are not counted upstream either.
             if volume.persistent_volume_claim is None:

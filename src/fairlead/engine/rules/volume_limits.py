@@ -1,0 +1,164 @@
+"""NodeVolumeLimits: a CSI driver attaches only so many volumes to a node.
+
+A volume counts once per node however many pods use it. Claims that are not bound yet count by their
+class's provisioner, in-tree disks by the driver that took them over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fairlead.engine.reasons import TooManyVolumes
+from fairlead.engine.rules.verdicts import Finding
+from fairlead.engine.snapshot.storage import Storage, claim_class, claim_name
+from fairlead.kube.pod import Disk, Volume
+from fairlead.kube.storage import PersistentVolume, PersistentVolumeClaim
+
+if TYPE_CHECKING:
+    from fairlead.engine.classes import PodClass
+    from fairlead.engine.snapshot.snapshot import Snapshot
+
+__all__ = ["concerns", "find", "fits"]
+
+# Attached volumes: unique name → driver.
+Attached = dict[tuple[str, str], str]
+
+_DRIVERS = {
+    "kubernetes.io/aws-ebs": "ebs.csi.aws.com",
+    "kubernetes.io/azure-disk": "disk.csi.azure.com",
+    "kubernetes.io/cinder": "cinder.csi.openstack.org",
+    "kubernetes.io/gce-pd": "pd.csi.storage.gke.io",
+    "kubernetes.io/portworx-volume": "pxd.portworx.com",
+}
+_GCE_HANDLE = "projects/UNSPECIFIED/{place}/disks/{name}"
+
+
+def concerns(cls: PodClass) -> bool:
+    """Whether the rule has anything to say of the class."""
+    return bool(cls.facts.volumes)
+
+
+def find(snapshot: Snapshot, cls: PodClass) -> Iterator[Finding]:
+    """Where the rule refuses the class, and why."""
+    beyond = np.zeros(snapshot.nodes.capacity, np.bool_)
+    for name in snapshot.storage.csi_nodes:
+        slot = snapshot.nodes.slot(name)
+        if slot >= 0:
+            beyond[slot] = not fits(snapshot, cls, slot)
+    yield Finding(TooManyVolumes(), beyond)
+
+
+def fits(snapshot: Snapshot, cls: PodClass, slot: int) -> bool:
+    """Whether the rule lets the class onto one node."""
+    storage = snapshot.storage
+    node = snapshot.nodes.name(slot)
+    csi_node = storage.csi_nodes.get(node)
+    if csi_node is None:
+        return True
+    limits = {
+        driver.name: driver.allocatable.count
+        for driver in csi_node.spec.drivers
+        if driver.allocatable is not None and driver.allocatable.count is not None
+    }
+    if not limits:
+        return True
+    wanted: Attached = {}
+    _collect(storage, cls.namespace, cls.pod_name, cls.facts.volumes, wanted)
+    if not wanted:
+        return True
+    held: Attached = {}
+    for placed in storage.bearers.get(slot, {}).values():
+        metadata = placed.pod.metadata
+        _collect(storage, metadata.namespace, metadata.name, placed.pod.spec.volumes, held)
+    counts: dict[str, int] = {}
+    for driver in held.values():
+        counts[driver] = counts.get(driver, 0) + 1
+    for name, driver in _attachments(storage, node).items():
+        if name not in held:
+            counts[driver] = counts.get(driver, 0) + 1
+    more: dict[str, int] = {}
+    for name, driver in wanted.items():
+        if name not in held:
+            more[driver] = more.get(driver, 0) + 1
+    return all(counts.get(driver, 0) + new <= limits.get(driver, 2**31) for driver, new in more.items())
+
+
+def _collect(
+    storage: Storage, namespace: str, pod_name: str, volumes: tuple[Volume, ...], into: Attached
+) -> None:
+    for volume in volumes:
+        name = claim_name(pod_name, volume)
+        if name is None:
+            found = _inline(volume)
+        else:
+            claim = storage.claims.get(f"{namespace}/{name}")
+            found = _behind(storage, claim) if claim is not None else None
+        if found is not None:
+            into[found] = found[0]
+
+
+def _behind(storage: Storage, claim: PersistentVolumeClaim) -> tuple[str, str] | None:
+    """The driver and handle of the volume behind a claim."""
+    volume = storage.volumes.get(claim.spec.volume_name) if claim.spec.volume_name else None
+    if volume is None:
+        storage_class = storage.classes.get(claim_class(claim))
+        if storage_class is None or not storage_class.provisioner:
+            return None
+        driver = _DRIVERS.get(storage_class.provisioner, storage_class.provisioner)
+        return driver, f"claim {claim.metadata.key}"
+    if volume.spec.csi is not None:
+        return (
+            (volume.spec.csi.driver, volume.spec.csi.volume_handle) if volume.spec.csi.volume_handle else None
+        )
+    return _in_tree(volume)
+
+
+def _in_tree(volume: PersistentVolume) -> tuple[str, str] | None:
+    spec = volume.spec
+    if spec.gce_persistent_disk is not None:
+        labels = volume.metadata.labels
+        zones = labels.get("failure-domain.beta.kubernetes.io/zone") or labels.get(
+            "topology.kubernetes.io/zone"
+        )
+        parts = (zones or "UNSPECIFIED").split("__")
+        place = f"zones/{parts[0]}" if len(parts) == 1 else f"regions/{parts[0].rsplit('-', 1)[0]}"
+        return _gce(spec.gce_persistent_disk, place)
+    return _disk(spec.aws_elastic_block_store, spec.azure_disk, spec.cinder, spec.portworx_volume)
+
+
+def _inline(volume: Volume) -> tuple[str, str] | None:
+    if volume.gce_persistent_disk is not None:
+        return _gce(volume.gce_persistent_disk, "zones/UNSPECIFIED")
+    return _disk(volume.aws_elastic_block_store, volume.azure_disk, volume.cinder, volume.portworx_volume)
+
+
+def _gce(disk: Disk, place: str) -> tuple[str, str]:
+    return _DRIVERS["kubernetes.io/gce-pd"], _GCE_HANDLE.format(place=place, name=disk.pd_name)
+
+
+def _disk(
+    aws: Disk | None, azure: Disk | None, cinder: Disk | None, portworx: Disk | None
+) -> tuple[str, str] | None:
+    if aws is not None:
+        # Old volumes are spelt aws://zone/vol-1.
+        return _DRIVERS["kubernetes.io/aws-ebs"], aws.volume_id.rsplit("/", 1)[-1]
+    if azure is not None:
+        return _DRIVERS["kubernetes.io/azure-disk"], azure.disk_uri
+    if cinder is not None:
+        return _DRIVERS["kubernetes.io/cinder"], cinder.volume_id
+    if portworx is not None:
+        return _DRIVERS["kubernetes.io/portworx-volume"], portworx.volume_id
+    return None
+
+
+def _attachments(storage: Storage, node: str) -> Attached:
+    found: Attached = {}
+    for attachment in storage.attachments.get(node, {}).values():
+        name = attachment.spec.source.persistent_volume_name
+        volume = storage.volumes.get(name) if name is not None else None
+        if attachment.spec.attacher and volume is not None and volume.spec.csi is not None:
+            found[attachment.spec.attacher, volume.spec.csi.volume_handle] = attachment.spec.attacher
+    return found
