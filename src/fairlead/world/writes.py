@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fairlead.world import answers
+from fairlead.world import answers, plugins
+from fairlead.world.schema import names
 from fairlead.world.schema.kinds import strategy_of
-from fairlead.world.schema.resources import NAMESPACES, Resource, Served
+from fairlead.world.schema.resources import NAMESPACES, NODES, Resource, Served
+from fairlead.world.schema.shape import Misfit, shaped
 from fairlead.world.schema.strategy import CUSTOM, Strategy
+from fairlead.world.schema.types import struct_of, table
 from fairlead.world.store import Object
 from fairlead.world.timestamps import stamp
 
@@ -49,6 +52,7 @@ def prepare_create(api: Api, served: Served, item: Object, namespace: str) -> Ob
     else:
         metadata.pop("namespace", None)
     _strategy(served).default(new)
+    plugins.admit_create(api.store, resource, new)
     return new
 
 
@@ -58,15 +62,16 @@ def finish_create(api: Api, served: Served, new: Object, *, changed: bool) -> Ob
     if changed:
         new = _copy(served, new)
         strategy.default(new)
-    if "status" in served.subresources and resource != NAMESPACES:
-        new.pop("status", None)
-    strategy.on_create(new)
+        plugins.admit_create(api.store, resource, new)
+    if "status" in served.subresources:
+        _clear_status(served, new)
     metadata = new["metadata"]
     generated = _name(api, resource, metadata)
     if strategy.generation:
         metadata["generation"] = 1
     metadata["uid"] = api.ids.uid()
     metadata["creationTimestamp"] = stamp(api.clock.now())
+    strategy.on_create(new)
     _validate(resource, strategy, new, None)
     if api.store.get(resource, metadata.get("namespace", ""), metadata["name"]) is not None:
         error = answers.already_exists(resource, metadata["name"])
@@ -94,6 +99,7 @@ def prepare_update(api: Api, served: Served, item: Object, old: Object, subresou
     if "namespace" in held:
         metadata["namespace"] = held["namespace"]
     _strategy(served).default(new)
+    plugins.admit_update(resource, new, old)
     return _keep(served, new, old, subresource)
 
 
@@ -110,17 +116,35 @@ def finish_update(
     return old if new == old else new
 
 
+def _clear_status(served: Served, new: Object) -> None:
+    # Status is not the creator's to set; nodes are the exception that kubelets rely on.
+    if served.resource == NODES:
+        return
+    new.pop("status", None)
+    struct = None if served.custom else struct_of(served.resource, served.storage_version)
+    if struct is not None and "status" in table().types[struct]:
+        new["status"] = shaped(table().types[struct]["status"].type, {})
+
+
 def _strategy(served: Served) -> Strategy:
     return CUSTOM if served.custom else strategy_of(served.resource)
 
 
 def _copy(served: Served, item: Any) -> Object:
-    new: Object = copy_json(item)
+    kind, version = served.resource.kind, served.storage_version
+    struct = None if served.custom else struct_of(served.resource, version)
+    try:
+        if struct is not None:
+            new = shaped(struct, item)
+        else:
+            new = copy_json(item)
+            new["metadata"] = shaped("meta/v1.ObjectMeta", item.get("metadata") or {})
+    except Misfit as misfit:
+        raise answers.bad_request(
+            f'{kind} in version "{version}" cannot be handled as a {kind}: {misfit}'
+        ) from misfit
     new["apiVersion"] = served.api_version
-    new["kind"] = served.resource.kind
-    metadata = new.get("metadata")
-    if not isinstance(metadata, dict):
-        new["metadata"] = {}
+    new["kind"] = kind
     return new
 
 
@@ -199,12 +223,26 @@ def _name(api: Api, resource: Resource, metadata: Object) -> bool:
 
 
 def _validate(resource: Resource, strategy: Strategy, new: Object, old: Object | None) -> None:
-    metadata = new["metadata"]
-    if not metadata.get("name"):
-        problem = answers.required("metadata.name", "name or generateName is required")
-        raise answers.invalid(resource, "", [problem])
-    if errors := strategy.validate(new, old):
-        raise answers.invalid(resource, metadata["name"], errors)
+    errors = names.check_metadata(new)
+    if old is not None:
+        errors += _check_finalizers(new["metadata"], old["metadata"])
+    errors += strategy.validate(new, old)
+    if errors:
+        raise answers.invalid(resource, new["metadata"].get("name", ""), errors)
+
+
+def _check_finalizers(metadata: Object, held: Object) -> list[answers.FieldError]:
+    if not held.get("deletionTimestamp"):
+        return []
+    added = [name for name in metadata.get("finalizers") or () if name not in (held.get("finalizers") or ())]
+    if not added:
+        return []
+    shown = ", ".join(f'"{name}"' for name in added)
+    why = (
+        "no new finalizers can be added if the object is being deleted, found new finalizers "
+        f"[]string{{{shown}}}"
+    )
+    return [answers.field_forbidden("metadata.finalizers", why)]
 
 
 def _spec(item: Object) -> Object:

@@ -1,0 +1,177 @@
+"""Names, label keys and values: their syntax, and the API server's words when it is broken."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from fairlead.world.answers import FieldError, invalid_value, required
+
+__all__ = ["check_labels", "check_metadata", "check_selector", "key_problems", "label_errors"]
+
+Object = dict[str, Any]
+
+_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
+_QUALIFIED = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_VALUE = f"({_QUALIFIED})?"
+
+_SUBDOMAIN_RULE = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and "
+    "must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    f"'{_SUBDOMAIN}')"
+)
+_LABEL_RULE = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start "
+    "and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
+    f"'{_LABEL}')"
+)
+_QUALIFIED_RULE = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
+    "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    f"'{_QUALIFIED}')"
+)
+_VALUE_RULE = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must "
+    "start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used "
+    f"for validation is '{_VALUE}')"
+)
+
+_RE_LABEL = re.compile(_LABEL)
+_RE_SUBDOMAIN = re.compile(_SUBDOMAIN)
+_RE_QUALIFIED = re.compile(_QUALIFIED)
+_RE_VALUE = re.compile(_VALUE)
+
+# Kinds whose names are one DNS label; all others take a subdomain.
+_LABEL_KINDS = frozenset({"Namespace", "Service"})
+_PATH_KINDS = frozenset({"Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"})
+_MAX_ANNOTATIONS = 256 * 1024
+_OWNER_FIELDS = (
+    ("apiVersion", "version must not be empty"),
+    ("kind", "must not be empty"),
+    ("name", "must not be empty"),
+    ("uid", "must not be empty"),
+)
+
+
+def check_metadata(item: Object) -> list[FieldError]:
+    """What is wrong with an object's metadata."""
+    metadata, errors = item["metadata"], []
+    name, kind = metadata.get("name", ""), item["kind"]
+    if not name:
+        errors.append(required("metadata.name", "name or generateName is required"))
+    elif kind in _PATH_KINDS:
+        if "/" in name or "%" in name or name in (".", ".."):
+            errors.append(invalid_value("metadata.name", name, "may not contain '/'"))
+    elif kind in _LABEL_KINDS and "." in name:
+        errors.append(invalid_value("metadata.name", name, "must not contain dots"))
+    elif kind in _LABEL_KINDS:
+        errors += [invalid_value("metadata.name", name, why) for why in _label_problems(name)]
+    else:
+        errors += [invalid_value("metadata.name", name, why) for why in _subdomain_problems(name)]
+    labels = metadata.get("labels")
+    if labels:
+        errors += check_labels(labels, "metadata.labels")
+    annotations = metadata.get("annotations")
+    if annotations:
+        errors += _check_annotations(annotations)
+    for owner in metadata.get("ownerReferences") or ():
+        errors += [
+            invalid_value(f"metadata.ownerReferences.{field}", "", why)
+            for field, why in _OWNER_FIELDS
+            if not owner.get(field)
+        ]
+    for index, finalizer in enumerate(metadata.get("finalizers") or ()):
+        path = f"metadata.finalizers[{index}]"
+        problems = key_problems(finalizer)
+        errors += [invalid_value(path, finalizer, why) for why in problems]
+        if not problems and "/" not in finalizer and finalizer not in ("orphan", "foregroundDeletion"):
+            why = "name is neither a standard finalizer name nor is it fully qualified"
+            errors.append(invalid_value(path, finalizer, why))
+    return errors
+
+
+def check_labels(labels: dict[str, str], path: str) -> list[FieldError]:
+    """What is wrong with a map of labels."""
+    errors = []
+    for key, value in labels.items():
+        errors += [invalid_value(path, key, why) for why in key_problems(key)]
+        if len(value) > 63:
+            errors.append(invalid_value(path, value, "must be no more than 63 bytes"))
+        elif _RE_VALUE.fullmatch(value) is None:
+            errors.append(invalid_value(path, value, _VALUE_RULE))
+    return errors
+
+
+def check_selector(selector: Object | None, path: str) -> list[FieldError]:
+    """What is wrong with a label selector."""
+    errors = check_labels((selector or {}).get("matchLabels") or {}, f"{path}.matchLabels")
+    for index, term in enumerate((selector or {}).get("matchExpressions") or ()):
+        here = f"{path}.matchExpressions[{index}]"
+        operator, values = term.get("operator", ""), term.get("values") or ()
+        if operator in ("In", "NotIn"):
+            if not values:
+                errors.append(
+                    required(f"{here}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+                )
+        elif operator in ("Exists", "DoesNotExist"):
+            if values:
+                why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+                errors.append(FieldError(f"{here}.values", "FieldValueForbidden", f"Forbidden: {why}"))
+        else:
+            errors.append(invalid_value(f"{here}.operator", operator, "not a valid selector operator"))
+        errors += [
+            invalid_value(f"{here}.key", term.get("key", ""), why)
+            for why in key_problems(term.get("key", ""))
+        ]
+    return errors
+
+
+def label_errors(path: str, name: str) -> list[FieldError]:
+    """What is wrong with a name that must be one DNS label."""
+    return [invalid_value(path, name, why) for why in _label_problems(name)]
+
+
+def _label_problems(name: str) -> list[str]:
+    problems = ["must be no more than 63 bytes"] if len(name) > 63 else []
+    return problems if _RE_LABEL.fullmatch(name) else [*problems, _LABEL_RULE]
+
+
+def _subdomain_problems(name: str) -> list[str]:
+    problems = ["must be no more than 253 bytes"] if len(name) > 253 else []
+    return problems if _RE_SUBDOMAIN.fullmatch(name) else [*problems, _SUBDOMAIN_RULE]
+
+
+def key_problems(key: str) -> list[str]:
+    """What is wrong with a label key, or any other qualified name."""
+    prefix, slash, name = key.rpartition("/")
+    if "/" in prefix:
+        return [
+            "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start and end "
+            "with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for "
+            f"validation is '{_QUALIFIED}') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        ]
+    problems = []
+    if slash and not prefix:
+        problems.append("prefix part must be non-empty")
+    elif prefix and _RE_SUBDOMAIN.fullmatch(prefix) is None:
+        problems.append(f"prefix part {_SUBDOMAIN_RULE}")
+    if not name:
+        problems.append("name part must be non-empty")
+    elif len(name) > 63:
+        problems.append("name part must be no more than 63 bytes")
+    if _RE_QUALIFIED.fullmatch(name) is None:
+        problems.append(_QUALIFIED_RULE)
+    return problems
+
+
+def _check_annotations(annotations: dict[str, str]) -> list[FieldError]:
+    errors = []
+    for key in annotations:
+        # Annotation keys are compared in lower case.
+        errors += [invalid_value("metadata.annotations", key, why) for why in key_problems(key.lower())]
+    size = sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
+    if size > _MAX_ANNOTATIONS:
+        text = f"Too long: may not be more than {_MAX_ANNOTATIONS} bytes"
+        errors.append(FieldError("metadata.annotations", "FieldValueTooLong", text))
+    return errors

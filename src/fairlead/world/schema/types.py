@@ -1,0 +1,53 @@
+"""The field types of the built-in kinds, from ``types.json`` (made by `extract`)."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+import msgspec
+
+from fairlead.world.schema.resources import Resource
+
+__all__ = ["Field", "Table", "struct_of", "table"]
+
+
+class Field(msgspec.Struct, frozen=True, rename={"merge_key": "key"}):
+    """One field. `type` is a scalar's name or a struct's, behind ``[]`` for lists and ``{}`` for maps."""
+
+    type: str
+    pointer: bool = False
+    omit: bool = False
+    omitzero: bool = False
+    patch: str = ""
+    """Strategic merge: ``merge``, ``replace``, ``retainKeys``, or several."""
+    merge_key: str = ""
+    list: str = ""
+    """Server-side apply: ``atomic``, ``set`` or ``map``; absent means atomic."""
+    keys: tuple[str, ...] = ()
+    atomic: bool = False
+
+    @property
+    def element(self) -> str:
+        """The type of a list's items or a map's values; the type itself otherwise."""
+        return self.type[2:] if self.type[:2] in ("[]", "{}") else self.type
+
+
+class Table(msgspec.Struct, frozen=True):
+    """Kinds (``group/version/kind``), structs with their fields, and the structs applied as a whole."""
+
+    kinds: dict[str, str]
+    types: dict[str, dict[str, Field]]
+    atomic: frozenset[str]
+
+
+@cache
+def table() -> Table:
+    """The table, read once."""
+    data = files("fairlead.world.schema").joinpath("types.json").read_bytes()
+    return msgspec.json.decode(data, type=Table)
+
+
+def struct_of(resource: Resource, version: str) -> str | None:
+    """The struct of a built-in resource's objects; None for custom ones."""
+    return table().kinds.get(f"{resource.group}/{version}/{resource.kind}")
