@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from support.cluster import Cluster, EmbeddedHost, Host, RealHost
 
 # `make verify` runs the counts that the product promises; `make test` a seeded part of them.
 VERIFY = os.environ.get("FAIRLEAD_COUNTS") == "verify"
@@ -22,3 +24,35 @@ settings.load_profile("verify" if VERIFY else "test")
 def count() -> Callable[[int, int], int]:
     """How often to repeat: ``count(30, 300)`` is 30 in `make test` and 300 in `make verify`."""
     return lambda test, verify: verify if VERIFY else test
+
+
+@pytest.fixture(scope="session")
+def real_host() -> Iterator[Host]:
+    """The real control plane that all tests of a run share."""
+    host = RealHost()
+    yield host
+    host.stop()
+
+
+@pytest.fixture(scope="session")
+def embedded_host() -> Iterator[Host]:
+    """The embedded cluster, served over HTTP, that all tests of a run share."""
+    host = EmbeddedHost()
+    yield host
+    host.stop()
+
+
+@pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.real)], scope="session")
+def host(request: pytest.FixtureRequest) -> Host:
+    """Each kind of cluster in turn."""
+    found = request.getfixturevalue(f"{request.param}_host")
+    assert isinstance(found, Host)
+    return found
+
+
+@pytest.fixture
+def cluster(host: Host) -> Iterator[Cluster]:
+    """A namespace of the test's own on each kind of cluster: the same test must pass on both."""
+    own = Cluster(host)
+    yield own
+    own.close()

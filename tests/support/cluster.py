@@ -1,0 +1,298 @@
+"""One cluster for a test: a real control plane or the embedded one, used in the same way.
+
+A test gets a namespace of its own and takes nodes of its own; both are gone afterwards. The real control
+plane is shared by the whole run, because a start takes seconds and a namespace milliseconds.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import os
+import ssl
+import subprocess
+import tempfile
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fairlead.kube.resources import Resource, known
+from fairlead.rig.certs import KeyPair
+from fairlead.rig.controlplane import ControlPlane
+from fairlead.rig.nodes import is_ready, node_object
+from support.rig import programs
+from support.wire import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, PATIENCE_S, STRATEGIC_PATCH, Answer, Wire
+
+T = TypeVar("T")
+
+_CONTENT_TYPES = {
+    "json": JSON_PATCH,
+    "merge": MERGE_PATCH,
+    "strategic": STRATEGIC_PATCH,
+    "apply": APPLY_PATCH,
+}
+
+REAL_PROGRAMS = (
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kwok",
+)
+
+
+class Host(ABC):
+    """What serves the API; one for a whole test run."""
+
+    name: str
+    url: str
+    kubeconfig: Path
+    ca_pem: bytes
+
+    @abstractmethod
+    def wire(self) -> Wire:
+        """A new connection to it, with every right."""
+
+    @abstractmethod
+    def serving_pair(self) -> KeyPair:
+        """A certificate for a webhook on the loopback, signed by `ca_pem`."""
+
+    @abstractmethod
+    def compact(self) -> None:
+        """Forget the past: versions before now can no longer be read."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End it."""
+
+
+class RealHost(Host):
+    """Kubernetes' own programs, with KWOK for kubelets."""
+
+    name = "real"
+
+    def __init__(self) -> None:
+        programs(*REAL_PROGRAMS)
+        self.plane = ControlPlane().start()
+        try:
+            self.plane.start_controller_manager()
+            self.plane.start_kwok()
+            self.plane.start_scheduler(qps=500)
+        except BaseException:
+            self.plane.stop()
+            raise
+        self.url = self.plane.url
+        self.kubeconfig = self.plane.kubeconfig
+        self.ca_pem = self.plane.ca_file.read_bytes()
+
+    def wire(self) -> Wire:
+        tls = ssl.create_default_context(cafile=self.plane.ca_file)
+        tls.load_cert_chain(self.plane.folder / "admin.pem")
+        return Wire(self.url, tls)
+
+    def serving_pair(self) -> KeyPair:
+        return self.plane.serving_pair()
+
+    def compact(self) -> None:
+        etcd = Wire(f"http://127.0.0.1:{self.plane.port('etcd')}")
+        now = etcd.request("POST", "/v3/kv/range", {"key": base64.b64encode(b"/").decode()}).ok()
+        body = {"revision": now["header"]["revision"], "physical": True}
+        etcd.request("POST", "/v3/kv/compaction", body).ok()
+        etcd.close()
+
+    def stop(self) -> None:
+        self.plane.stop()
+
+
+class EmbeddedHost(Host):
+    """Our own `world`, in this process on a thread of its own, over HTTP like the other."""
+
+    name = "embedded"
+
+    def __init__(self) -> None:
+        import pytest
+
+        pytest.skip("the embedded cluster does not speak HTTP yet")
+
+    def wire(self) -> Wire:
+        return Wire(self.url)
+
+    def serving_pair(self) -> KeyPair:
+        return self._authority.server(["localhost"], ["127.0.0.1"])
+
+    def compact(self) -> None:
+        pass
+
+    def stop(self) -> None:
+        pass
+
+
+class Cluster:
+    """A cluster as one test sees it.
+
+    `name` says which it is, for messages only: a test that asserts differently on it proves nothing.
+    """
+
+    _numbers = itertools.count(1)
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.name = host.name
+        self.url = host.url
+        self.kubeconfig = host.kubeconfig
+        self.wire = host.wire()
+        self._own: list[str] = []
+        self._prefix = f"t{os.getpid()}-{next(self._numbers)}"
+        self.namespace = self.add_namespace()
+
+    # Where things are
+
+    def unique(self, name: str) -> str:
+        """A name that no other test uses, for what lives in no namespace."""
+        return f"{name}-{self._prefix}"
+
+    def path(
+        self,
+        kind: str | Resource,
+        name: str | None = None,
+        sub: str | None = None,
+        *,
+        namespace: str | None = "",
+    ) -> str:
+        """The path of a kind in the test's namespace (``namespace=None``: in all of them)."""
+        resource = known(kind) if isinstance(kind, str) else kind
+        return resource.path(self.namespace if namespace == "" else namespace, name, sub)
+
+    # Verbs that must succeed
+
+    def create(self, obj: dict[str, Any], **query: Any) -> dict[str, Any]:
+        """Create it and return what the server made of it; without a namespace it goes with the test."""
+        return self._made(self.try_create(obj, **query).ok())
+
+    def get(self, kind: str | Resource, name: str, **query: Any) -> dict[str, Any]:
+        return self.wire.request("GET", self.path(kind, name), **query).ok()  # type: ignore[no-any-return]
+
+    def list(self, kind: str | Resource, *, namespace: str | None = "", **query: Any) -> dict[str, Any]:
+        return self.wire.request("GET", self.path(kind, namespace=namespace), **query).ok()  # type: ignore[no-any-return]
+
+    def names(self, kind: str | Resource, **query: Any) -> list[str]:
+        return [item["metadata"]["name"] for item in self.list(kind, **query)["items"]]
+
+    def update(self, obj: dict[str, Any], sub: str | None = None, **query: Any) -> dict[str, Any]:
+        return self.try_update(obj, sub, **query).ok()  # type: ignore[no-any-return]
+
+    def patch(
+        self,
+        kind: str | Resource,
+        name: str,
+        patch: Any,
+        how: str = "merge",
+        sub: str | None = None,
+        **query: Any,
+    ) -> dict[str, Any]:
+        return self.try_patch(kind, name, patch, how, sub, **query).ok()  # type: ignore[no-any-return]
+
+    def delete(self, kind: str | Resource, name: str, **options: Any) -> dict[str, Any]:
+        return self.try_delete(kind, name, **options).ok()  # type: ignore[no-any-return]
+
+    # Verbs whose answer is the point
+
+    def try_create(self, obj: dict[str, Any], **query: Any) -> Answer:
+        namespace = obj["metadata"].get("namespace", self.namespace)
+        return self.wire.request("POST", self.path(obj["kind"], namespace=namespace), obj, **query)
+
+    def try_get(self, kind: str | Resource, name: str, **query: Any) -> Answer:
+        return self.wire.request("GET", self.path(kind, name), **query)
+
+    def try_update(self, obj: dict[str, Any], sub: str | None = None, **query: Any) -> Answer:
+        return self.wire.request("PUT", self.path(obj["kind"], obj["metadata"]["name"], sub), obj, **query)
+
+    def try_patch(
+        self,
+        kind: str | Resource,
+        name: str,
+        patch: Any,
+        how: str = "merge",
+        sub: str | None = None,
+        **query: Any,
+    ) -> Answer:
+        if how == "apply":
+            query.setdefault("fieldManager", "conformance")
+        content_type = _CONTENT_TYPES[how]
+        return self.wire.request(
+            "PATCH", self.path(kind, name, sub), patch, content_type=content_type, **query
+        )
+
+    def try_delete(self, kind: str | Resource, name: str, **options: Any) -> Answer:
+        body = {"apiVersion": "v1", "kind": "DeleteOptions", **options}
+        return self.wire.request("DELETE", self.path(kind, name), body)
+
+    # Waiting
+
+    def wait(self, look: Callable[[], T], what: str) -> T:
+        """What `look` returns once that is true; looked at again and again."""
+        deadline = time.monotonic() + 2 * PATIENCE_S
+        while not (seen := look()):
+            assert time.monotonic() < deadline, f"waited in vain on the {self.name} cluster for {what}"
+            time.sleep(0.03)
+        return seen
+
+    def gone(self, kind: str | Resource, name: str) -> None:
+        """Wait until it is no longer there."""
+        self.wait(lambda: self.try_get(kind, name).status == 404, f"{kind} {name} to be gone")
+
+    # Cluster-scoped things
+
+    def add_namespace(self, **metadata: Any) -> str:
+        """One more namespace, with its default ServiceAccount."""
+        name = f"{self._prefix}-{next(self._numbers)}"
+        self.namespace = name
+        self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, **metadata}})
+        self.wait(
+            lambda: self.try_get("ServiceAccount", "default").status == 200, f"the service account of {name}"
+        )
+        return name
+
+    def add_nodes(self, number: int = 1, **shape: Any) -> list[str]:
+        """Nodes of the test's own, Ready and free of start-up taints; see `node_object` for `shape`.
+
+        They carry the label ``test`` with the namespace's name, so that pods can ask for them.
+        """
+        labels = {"test": self.namespace} | shape.pop("labels", {})
+        names = [self.unique(f"node{next(self._numbers)}") for _ in range(number)]
+        for name in names:
+            self.create(node_object(name, labels=labels, **shape))
+        self.wait(
+            lambda: all(is_ready(self.get("Node", name), untainted=True) for name in names),
+            f"{number} nodes to be Ready",
+        )
+        return names
+
+    def kubectl(self, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+        """Run the real kubectl in the test's namespace."""
+        (kubectl,) = programs("kubectl")
+        cache = Path(tempfile.gettempdir()) / f"fairlead-kubectl-{os.getpid()}-{self.name}"
+        return subprocess.run(
+            [kubectl, f"--cache-dir={cache}", f"--namespace={self.namespace}", *arguments],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "KUBECONFIG": str(self.kubeconfig)},
+        )
+
+    def close(self) -> None:
+        """Take away what the test made. Nobody waits: no other test uses these names."""
+        for path in reversed(self._own):
+            self.wire.request("DELETE", path, {"propagationPolicy": "Background"})
+            if path.startswith("/api/v1/namespaces/"):
+                # A pod whose node goes too would stay: nobody is left to end it.
+                self.wire.request("DELETE", f"{path}/pods", {"gracePeriodSeconds": 0})
+        self.wire.close()
+
+    def _made(self, obj: dict[str, Any]) -> dict[str, Any]:
+        if not known(obj["kind"]).namespaced:
+            self._own.append(known(obj["kind"]).path(None, obj["metadata"]["name"]))
+        return obj

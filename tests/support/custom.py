@@ -1,0 +1,59 @@
+"""Custom resources that no other test uses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairlead.kube.resources import Resource
+from support.cluster import Cluster
+
+
+def custom_resource(
+    cluster: Cluster,
+    *,
+    namespaced: bool = True,
+    subresources: dict[str, Any] | None = None,
+    columns: list[dict[str, str]] | None = None,
+) -> Resource:
+    """Define a kind Gadget in a group of the test's own, and wait until it is served."""
+    group = f"{cluster.namespace}.example.com"
+    version: dict[str, Any] = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+    }
+    if subresources is not None:
+        version["subresources"] = subresources
+    if columns is not None:
+        version["additionalPrinterColumns"] = columns
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"gadgets.{group}"},
+        "spec": {
+            "group": group,
+            "names": {"plural": "gadgets", "singular": "gadget", "kind": "Gadget", "listKind": "GadgetList"},
+            "scope": "Namespaced" if namespaced else "Cluster",
+            "versions": [version],
+        },
+    }
+    name = cluster.create(definition)["metadata"]["name"]
+
+    def established() -> bool:
+        status = cluster.get("CustomResourceDefinition", name).get("status", {})
+        return any(
+            one["type"] == "Established" and one["status"] == "True" for one in status.get("conditions") or []
+        )
+
+    cluster.wait(established, "the custom resource to be established")
+    gadgets = Resource(group, "v1", "gadgets", "Gadget", namespaced=namespaced)
+    cluster.wait(
+        lambda: cluster.wire.request("GET", cluster.path(gadgets)).status == 200,
+        "the custom resource to be served",
+    )
+    return gadgets
+
+
+def gadget(resource: Resource, name: str, **body: Any) -> dict[str, Any]:
+    return {"apiVersion": resource.api_version, "kind": "Gadget", "metadata": {"name": name}, **body}
