@@ -82,16 +82,14 @@ def _clash(one: Volume, other: Volume) -> bool:
     def shared(a: Disk, b: Disk) -> bool:
         return a.read_only and b.read_only
 
+    # A volume has one source, so at most one of these applies.
     if (a := one.gce_persistent_disk) and (b := other.gce_persistent_disk):
-        if a.pd_name == b.pd_name and not shared(a, b):
-            return True
+        return a.pd_name == b.pd_name and not shared(a, b)
     if (a := one.aws_elastic_block_store) and (b := other.aws_elastic_block_store):
         # Never shared, not even for reading.
-        if a.volume_id == b.volume_id:
-            return True
+        return a.volume_id == b.volume_id
     if (a := one.iscsi) and (b := other.iscsi):
-        if a.iqn == b.iqn and not shared(a, b):
-            return True
+        return a.iqn == b.iqn and not shared(a, b)
     if (a := one.rbd) and (b := other.rbd):
         same = a.pool == b.pool and a.image == b.image and any(m in b.monitors for m in a.monitors)
         return same and not shared(a, b)

@@ -17,6 +17,7 @@ import numpy as np
 from fairlead.engine import ranking, rules
 from fairlead.engine.classes import Classes, PodClass
 from fairlead.engine.ranking.runs import place_run
+from fairlead.engine.reasons import Rejection
 from fairlead.engine.requests import usage_of
 from fairlead.engine.rules import volume_binding
 from fairlead.engine.rules.verdicts import Verdicts
@@ -225,6 +226,10 @@ class Snapshot:
     def feasible(self, cls: PodClass) -> Bools:
         """Per slot: whether a pod of the class may be placed there now."""
         return rules.feasible(self, cls)
+
+    def rejection(self, cls: PodClass) -> Rejection | None:
+        """Why the class is refused before any node is looked at, if it is."""
+        return rules.rejection(self, cls)
 
     def verdicts(self, cls: PodClass) -> Verdicts:
         """Per node: the first rule that refuses and its reasons, as kube-scheduler reports them."""
