@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from fairlead.engine import rules
 from fairlead.engine.classes import PodClass
 from fairlead.engine.placement import Group, Placement, group, place_together
 from fairlead.engine.preemption import Preemption
@@ -69,7 +72,9 @@ class Planner:
                 self.room.touch(slot)
         return slots
 
-    def pod(self, unit: Unit, cls: PodClass, now: float, *, full: bool = False) -> Outcome:
+    def pod(
+        self, unit: Unit, cls: PodClass, now: float, *, full: bool = False, preempt: bool = True
+    ) -> Outcome:
         """Plan a single pod. `full`: it is known that there is no room with nothing evicted."""
         pod = unit.members[0]
         promised = self.room.nominations.get(pod.metadata.key)
@@ -80,9 +85,9 @@ class Planner:
                 self.room.clear(pod.metadata.key)
                 self.room.assume(pod, slot, unit.priority, cls)
                 return Fits(((pod, slot),))
-            rejection = self.room.snapshot.rejection(cls)
+            rejection = rules.rejection(self.room.snapshot, cls)
             offer = None
-            if unit.may_preempt and (rejection is None or rejection.resolvable):
+            if preempt and unit.may_preempt and (rejection is None or rejection.resolvable):
                 offer = self.preemption.best(cls, unit.priority, self._open(unit, now))
             if offer is None:
                 return self._refused(cls, mask)
@@ -109,10 +114,15 @@ class Planner:
         self._nominate(unit, offer.placement)
         return Makes(offer.placement, offer.victims)
 
-    def holds(self, placement: Placement, victims: Sequence[Victim], unit: str, priority: int) -> bool:
+    def holds(self, placement: Placement, victims: Sequence[Victim], unit: Unit) -> bool:
         """Whether a placement is good once the victims that remain are gone: what evictions rest on."""
         snapshot = self.room.snapshot
-        with self.room.seen_by(unit, priority), snapshot.trial():
+        for pod, slot in placement:
+            promise = self.room.nominations.get(pod.metadata.key)
+            # A slot outlives its node: the promise knows the node's name.
+            if promise is None or snapshot.nodes.slot(promise.node) != slot:
+                return False
+        with self.room.seen_by(unit.id, unit.priority), snapshot.trial():
             for victim in victims:
                 there = snapshot.placed(victim.key)
                 if there is not None and there.pod.metadata.uid == victim.pod.metadata.uid:
@@ -179,7 +189,9 @@ class Planner:
         if message is None:
             closed = "all nodes with room" if mask is not None else "nodes with room"
             message = f"{closed} are kept for a unit that has waited longer"
-        return Refused(verdicts.refusing_rules(), message)
+        refusing = np.unique(verdicts.first[self.room.snapshot.nodes.alive & (verdicts.first >= 0)])
+        names = (*verdicts.rules, "NodeAffinity")
+        return Refused(frozenset(names[index] for index in refusing.tolist()), message)
 
     def _gang_refused(self, unit: Unit, groups: Sequence[Group], mask: Bools | None) -> Refused:
         """Which members would fit, and what stops the next one."""

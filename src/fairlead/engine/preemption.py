@@ -67,11 +67,17 @@ class _Table:
 
 
 class Preemption:
-    """Finds victims in a room. `spared` are pods that cannot be evicted, whatever their priority."""
+    """Finds victims in a room. `spared` are pods that cannot be evicted, whatever their priority.
 
-    __slots__ = ("_gangs", "_respect", "_room", "_tables", "budgets", "spared")
+    `only_ours`: pods of other schedulers and of nodes (DaemonSets, mirrors) are never touched.
+    """
 
-    def __init__(self, room: Room, gangs: Gangs, budgets: Budgets, *, respect: bool) -> None:
+    __slots__ = ("_gangs", "_only_ours", "_respect", "_room", "_tables", "budgets", "spared")
+
+    def __init__(
+        self, room: Room, gangs: Gangs, budgets: Budgets, *, respect: bool, only_ours: bool = False
+    ) -> None:
+        self._only_ours = only_ours
         self._room = room
         self._gangs = gangs
         self.budgets = budgets
@@ -131,6 +137,7 @@ class Preemption:
             may_be_victim(placed.priority, priority)
             and placed.pod.metadata.uid not in self.spared
             and placed.key not in self._room.nominations
+            and (placed.cls.ours or not self._only_ours)
         )
 
     def victim(self, placed: Placed) -> Victim:

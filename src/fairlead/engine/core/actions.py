@@ -17,12 +17,13 @@ class BindPod(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class EvictPod(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """Evict a pod for `unit`. Ask the core's `confirms` just before sending it."""
+    """Evict a pod for `unit`, which the core knows by `unit_id`. Ask `Core.confirms` just before sending."""
 
     pod: str
     uid: str
     node: str
     unit: str
+    unit_id: str
     message: str
 
 

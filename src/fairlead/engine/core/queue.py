@@ -13,6 +13,7 @@ from bisect import bisect_left, insort
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 
+from fairlead.engine.classes import PodClass
 from fairlead.engine.order import Rank
 from fairlead.engine.units import Unit
 
@@ -35,6 +36,7 @@ class Line:
     key: Hashable
     serial: int
     units: list[Unit] = field(default_factory=list)
+    classes: tuple[PodClass, ...] = ()
     verdict: Verdict | None = None
     attempts: int = 0
     failed_at: float = 0.0
@@ -154,6 +156,13 @@ class Queue:
         wait_s = min(self._backoff_s * 2 ** min(line.attempts - 1, 30), self._backoff_max_s)
         line.retry_at = line.failed_at + wait_s if line.failed_at + wait_s > now else 0.0
         self._push(line)
+
+    def rest(self, line: Line, failures: int, now: float) -> None:
+        """Let a line rest as if its head had failed that many times just now."""
+        line.verdict = Verdict(frozenset(), "")
+        line.attempts = failures
+        line.failed_at = now
+        self.wake(line, now)
 
     def held(self) -> list[Line]:
         """All held lines, in the order in which they came to be."""

@@ -1,0 +1,156 @@
+"""From pods to units in the queue: which gangs are whole, which members go alone, who stands in which line.
+
+The subtle thing is the line: units stand in one line only if planning cannot tell them apart, so the
+line's key must name everything that planning reads of a unit but its place in the order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fairlead.engine.core.commits import Commits
+from fairlead.engine.core.evictions import Evictions
+from fairlead.engine.core.queue import Queue, Verdict
+from fairlead.engine.core.state import State
+from fairlead.engine.gangs import Gang
+from fairlead.engine.placement import group
+from fairlead.engine.units import Unit, gang_unit, pod_unit
+from fairlead.errors import BadObject
+from fairlead.kube.pod import Pod
+
+__all__ = ["Assembly"]
+
+
+class Assembly:
+    """Keeps the queue in step with the state. `hold` tells that pods wait, and why."""
+
+    def __init__(
+        self,
+        state: State,
+        queue: Queue,
+        evictions: Evictions,
+        commits: Commits,
+        hold: Callable[[Pod, Verdict, str], None],
+    ) -> None:
+        self._state = state
+        self._queue = queue
+        self._evictions = evictions
+        self._commits = commits
+        self._hold = hold
+        self._settling: dict[str, float] = {}  # gang → when its size is believed
+        self.failures: dict[str, int] = {}  # unit id → how often in a row what it was given came to nothing
+
+    def wake_at(self) -> float | None:
+        """When the next gang's size is believed."""
+        return min(self._settling.values(), default=None)
+
+    def pod(self, pod: Pod, now: float) -> None:
+        """Queue a pod that is in no gang, unless it waits for victims."""
+        if f"pod:{pod.metadata.uid}" not in self._evictions:
+            self.put(pod_unit(pod, pod.spec.priority or 0, self._state.settings.order), now)
+
+    def settle(self, now: float) -> None:
+        """Look again at gangs whose size is believed by now."""
+        for name in [name for name, time in self._settling.items() if time <= now]:
+            del self._settling[name]
+            self._state.gangs.changed[name] = None
+
+    def refresh(self, now: float, abandon: Callable[[str], None]) -> None:
+        """Turn every gang that something happened to into the units it now consists of.
+
+        `abandon` ends a gang's wait for victims when a member that it was for is gone.
+        """
+        gangs = self._state.gangs
+        while gangs.changed:
+            changed, gangs.changed = list(gangs.changed), {}
+            for name in changed:
+                self._refresh(name, gangs.get(name), now, abandon)
+
+    def put(self, unit: Unit, now: float) -> None:
+        """Queue a unit, or bring what is queued up to date; one that makes no sense is held by itself."""
+        try:
+            classes = tuple(each.cls for each in group(self._state.room, unit.members))
+        except BadObject as error:
+            self._queue.drop(unit.id)
+            for pod in unit.members:
+                self._hold(pod, Verdict(frozenset(), str(error)), unit.gang)
+            return
+        failures = self.failures.get(unit.id, 0)
+        alone = unit.whole or failures or self._state.room.promised_to(unit.id)
+        key = (
+            tuple(cls.serial for cls in classes),
+            unit.priority,
+            unit.may_preempt,
+            unit.deadline_s,
+            unit.rank[1],
+            (unit.id, unit.needed, *_uids(unit)) if alone else (),
+            failures,
+        )
+        line = self._queue.put(unit, key)
+        line.classes = classes
+        if line.verdict is None:
+            if failures and not line.attempts:
+                self._queue.rest(line, failures, now)
+        else:
+            for pod in unit.members:
+                self._hold(pod, line.verdict, unit.gang)
+
+    def _refresh(self, name: str, gang: Gang | None, now: float, abandon: Callable[[str], None]) -> None:
+        self._settling.pop(name, None)
+        unit_id = f"gang:{name}"
+        wait = self._evictions.get(unit_id)
+        if wait is not None:
+            there = {pod.metadata.uid for pod in gang.pending} if gang else set()
+            if all(pod.metadata.uid in there for pod, _ in wait.placement):
+                return
+            abandon(unit_id)
+        if gang is None or not gang.pending:
+            self._queue.drop(unit_id)
+        if gang is None:
+            self._commits.end(name)
+            self.failures.pop(unit_id, None)
+            return
+        self._track_commit(gang, now)
+        started = gang.latched or (bool(gang.running) and not gang.needed)
+        if started:
+            self._queue.drop(unit_id)
+            for pod in gang.pending:
+                if f"pod:{pod.metadata.uid}" not in self._evictions:
+                    order = self._state.settings.order
+                    self.put(pod_unit(pod, pod.spec.priority or 0, order, gang.name), now)
+            return
+        for pod in gang.pending:
+            self._queue.drop(f"pod:{pod.metadata.uid}")
+        if not gang.pending:
+            return
+        if gang.missing():
+            self._queue.drop(unit_id)
+            self._wait_for(gang, f"gang {name}: {gang.present} of {gang.minimum} members are there")
+        elif gang.settles_at > now:
+            self._queue.drop(unit_id)
+            self._settling[name] = gang.settles_at
+            self._wait_for(gang, f"gang {name}: waiting for its size to settle")
+        else:
+            unit = gang_unit(gang, lambda pod: pod.spec.priority or 0, self._state.settings.order)
+            self.put(unit, now)
+
+    def _track_commit(self, gang: Gang, now: float) -> None:
+        bound = all(pod.metadata.uid not in self._state.assumed for pod in gang.running)
+        if gang.latched or not gang.running:
+            self._commits.end(gang.name)
+        elif gang.needed:
+            # Bound in part, by a failed bind or before a restart: finish it, or let it go in time.
+            self._commits.begin(gang.name, now, gang.schedule_timeout_s)
+        elif bound and gang.settles_at <= now:
+            self._state.gangs.latch(gang.name)
+            self._commits.end(gang.name)
+            self.failures.pop(f"gang:{gang.name}", None)
+
+    def _wait_for(self, gang: Gang, message: str) -> None:
+        verdict = Verdict(frozenset(), message, unschedulable=False)
+        for pod in gang.pending:
+            self._hold(pod, verdict, gang.name)
+
+
+def _uids(unit: Unit) -> tuple[str, ...]:
+    return tuple(pod.metadata.uid for pod in unit.members)

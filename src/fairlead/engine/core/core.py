@@ -1,0 +1,137 @@
+"""The state machine: `handle(events, now)` gives the actions that follow, and `wake_at` when to ask again.
+
+Each call takes note of the events, ends what has run out of time, wakes the units that the events can
+help, and goes down the order until nobody is left who may be tried. What was asked for is assumed to
+happen until an event says otherwise. No change, no action: the same call again gives nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fairlead.engine.core.actions import Action, EvictPod, ReleasePod, Say
+from fairlead.engine.core.events import BindFailed, Event, EvictFailed, Gone, Seen
+from fairlead.engine.core.service import Service
+from fairlead.engine.core.standing import Standing, standing_of
+from fairlead.engine.settings import Settings
+from fairlead.kube.pod import Pod
+
+__all__ = ["Core"]
+
+
+class Core:
+    """See the module. Not for use from several threads."""
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self.settings = settings or Settings()
+        self.service = Service(self.settings)
+        self.state = self.service.state
+        self._said: dict[tuple[str, str], None] = {}
+
+    def handle(self, events: Iterable[Event], now: float) -> list[Action]:
+        """Take note of events and decide; `now` is in seconds since the epoch and never goes back."""
+        service = self.service
+        service.begin(now)
+        for event in events:
+            self._apply(event)
+        service.on_time()
+        for name in service.commits.overdue(service.now):
+            self._give_up(name)
+        service.serve()
+        return service.actions
+
+    @property
+    def wake_at(self) -> float | None:
+        """When to call `handle` though nothing happened; None: not before something does."""
+        return self.service.wake_at()
+
+    def confirms(self, evict: EvictPod) -> bool:
+        """Whether an eviction is still wanted: its unit waits for it and its whole placement holds.
+
+        To be asked just before it is sent: the evictions of one unit are not one transaction.
+        """
+        wait = self.service.evictions.get(evict.unit_id)
+        return wait is not None and evict.uid in wait.victims and self.service.still_good(wait)
+
+    def standing(self, pod: str) -> Standing | None:
+        """Where a waiting pod (``namespace/name``) stands, who is ahead, and what holds it back."""
+        return standing_of(self.service, pod)
+
+    # Events
+
+    def _apply(self, event: Event) -> None:
+        match event:
+            case Seen(kind="Pod", object=Pod() as pod):
+                self._pod_seen(pod)
+            case Seen():
+                self.state.seen(event.kind, event.object)
+            case Gone(kind="Pod"):
+                key = f"{event.namespace}/{event.name}"
+                uid = event.uid or self.state.uid_of(key)
+                self.service.forget(uid)
+                self.state.pod_gone(key, uid)
+                self.service.left(uid)
+            case Gone():
+                self.state.gone(event.kind, event.namespace, event.name)
+            case BindFailed():
+                self._bind_failed(event)
+            case EvictFailed():
+                self.service.eviction_failed(event.pod, event.uid, event.message, final=event.final)
+
+    def _pod_seen(self, pod: Pod) -> None:
+        key, uid = pod.metadata.key, pod.metadata.uid
+        known = self.state.uid_of(key)
+        if known and known != uid:
+            # Its deletion was missed; this is another pod under the same name.
+            self.service.forget(known)
+            self.state.pod_gone(key, known)
+            self.service.left(known)
+        pod, priority = self.state.pod_seen(pod)
+        if priority.problem and self.state.ours(pod):
+            self._say(pod, "PriorityAnnotation", priority.problem)
+        if uid in self.state.pending:
+            if not self.state.gangs.name_of(uid):
+                self.service.assembly.pod(pod, self.service.now)
+            return
+        if uid not in self.state.assumed:
+            self.service.forget(uid)
+        if pod.terminal:
+            self.service.left(uid)
+
+    def _bind_failed(self, event: BindFailed) -> None:
+        held = self.state.assumed.get(event.uid)
+        if held is None or held[1] != event.node:
+            return  # an answer to a question that is no longer ours
+        pod = self.state.unassume(event.uid)
+        gang = self.state.gangs.name_of(event.uid)
+        unit_id = f"gang:{gang}" if gang else f"pod:{event.uid}"
+        failures = self.service.assembly.failures
+        failures[unit_id] = failures.get(unit_id, 0) + 1
+        if pod is not None and not gang:
+            self.service.assembly.pod(pod, self.service.now)
+
+    # Gangs that could not be completed
+
+    def _give_up(self, name: str) -> None:
+        """A gang stayed partly bound for too long: let those go that a controller will recreate."""
+        gang = self.state.gangs.get(name)
+        self.service.commits.end(name)
+        if gang is None or gang.latched or not gang.needed or not gang.running:
+            return
+        self.state.gangs.unlatch(name)
+        message = f"gang {name} could not be completed: {len(gang.running)} of {gang.minimum} members bound"
+        for pod in gang.running:
+            if pod.metadata.uid in self.state.assumed:
+                continue
+            if pod.metadata.controller is not None:
+                release = ReleasePod(pod.metadata.key, pod.metadata.uid, name, message)
+                self.service.actions.append(release)
+            else:
+                kept = f"{message}; nobody would recreate this pod, so it stays and room is kept for the rest"
+                self._say(pod, "GangIncomplete", kept)
+
+    def _say(self, pod: Pod, reason: str, message: str) -> None:
+        if (pod.metadata.uid, message) not in self._said:
+            self._said[pod.metadata.uid, message] = None
+            said = Say(pod.metadata.key, pod.metadata.uid, "Warning", reason, message)
+            self.service.actions.append(said)

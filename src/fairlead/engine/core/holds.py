@@ -1,0 +1,54 @@
+"""What was said about pods that stay without a node, so that nothing is said twice.
+
+A held pod's text changes with every change in the cluster ("3 Insufficient cpu" becomes 4). To write
+that for each of ten thousand pods would drown the API, so a text that differs only in its counts is
+said again only after a while.
+"""
+
+from __future__ import annotations
+
+from fairlead.engine.core.actions import HoldPod
+from fairlead.engine.core.queue import Verdict
+from fairlead.kube.pod import Pod
+
+__all__ = ["Holds"]
+
+_REFRESH_S = 60.0
+
+
+class Holds:
+    """The last word on each held pod, by UID."""
+
+    __slots__ = ("_said",)
+
+    def __init__(self) -> None:
+        self._said: dict[str, tuple[Verdict, float, str, str]] = {}
+
+    def say(self, pod: Pod, verdict: Verdict, unit: str, now: float) -> HoldPod | None:
+        """The action that tells the verdict, None when it was told already."""
+        uid = pod.metadata.uid
+        before = self._said.get(uid)
+        if before is not None:
+            told, at, _, _ = before
+            if told == verdict:
+                return None
+            same_kind = told.rules == verdict.rules != frozenset() and (
+                told.unschedulable == verdict.unschedulable
+            )
+            if same_kind and now < at + _REFRESH_S:
+                return None
+        self._said[uid] = (verdict, now, pod.metadata.key, unit)
+        return HoldPod(pod.metadata.key, uid, verdict.message, verdict.unschedulable, unit)
+
+    def forget(self, uid: str) -> None:
+        """The pod is not held any more, or gone."""
+        self._said.pop(uid, None)
+
+    def told(self, uid: str) -> str:
+        """What was last said of a pod, or ""."""
+        held = self._said.get(uid)
+        return held[0].message if held else ""
+
+    def all(self) -> list[tuple[str, str, str]]:
+        """(pod, message, unit) of every held pod, in order of name."""
+        return sorted((key, verdict.message, unit) for verdict, _, key, unit in self._said.values())

@@ -1,0 +1,292 @@
+"""Serving the queue: who is bound, for whom others are evicted, who is held.
+
+The subtle thing is what stays promised. A unit whose victims are leaving is out of the queue until they
+are gone; its placement is looked at again whenever something happens on its nodes, and given up as soon
+as it would not hold with the remaining victims gone.
+"""
+
+from __future__ import annotations
+
+from fairlead.engine.core.actions import Action, BindPod, EvictPod, NominatePod
+from fairlead.engine.core.assembly import Assembly
+from fairlead.engine.core.commits import Commits
+from fairlead.engine.core.evictions import Evictions, Wait
+from fairlead.engine.core.holds import Holds
+from fairlead.engine.core.queue import Line, Queue, Verdict
+from fairlead.engine.core.reservations import Reserver
+from fairlead.engine.core.state import State
+from fairlead.engine.placement import Placement
+from fairlead.engine.planner import Fits, Makes, Outcome, Planner, Refused
+from fairlead.engine.preemption import Preemption
+from fairlead.engine.settings import Settings
+from fairlead.engine.units import Unit
+from fairlead.engine.victims import Victim
+from fairlead.kube.pod import Pod
+
+__all__ = ["Service"]
+
+
+class Service:
+    """The queue and everything that was promised from it. `actions` are those of the current call."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.state = State(settings)
+        self.queue = Queue(settings.backoff_s, settings.backoff_max_s)
+        self.evictions = Evictions()
+        self.commits = Commits(settings.commit_timeout_s)
+        self.holds = Holds()
+        self.assembly = Assembly(self.state, self.queue, self.evictions, self.commits, self._hold)
+        self.preemption = Preemption(
+            self.state.room,
+            self.state.gangs,
+            self.state.budgets,
+            respect=settings.pdb == "respect",
+            only_ours=True,
+        )
+        self.planner = Planner(self.state.room, self.preemption)
+        self.reserver = Reserver(self.state, settings.reserve_after_s)
+        self.actions: list[Action] = []
+        self.now = 0.0
+        self._verified = (-1, 0)
+
+    def begin(self, now: float) -> None:
+        """Start a call."""
+        self.now = max(self.now, now)
+        self.actions = []
+
+    def wake_at(self) -> float | None:
+        """When something is due though nothing happens."""
+        times = (
+            self.queue.wake_at(),
+            self.evictions.wake_at(),
+            self.commits.wake_at(),
+            self.reserver.wake_at(self.queue),
+            self.assembly.wake_at(),
+        )
+        return min((time for time in times if time is not None), default=None)
+
+    # What happened
+
+    def forget(self, uid: str) -> None:
+        """A pod does not wait any more: it is placed, finished or gone."""
+        self.queue.drop(f"pod:{uid}")
+        wait = self.evictions.drop(f"pod:{uid}")
+        if wait is not None:
+            self._settle_victims(wait)
+        self.holds.forget(uid)
+        self.assembly.failures.pop(f"pod:{uid}", None)
+
+    def left(self, uid: str) -> None:
+        """A pod has left its node: who waited only for it is served again, where it was promised."""
+        self.preemption.spared.pop(uid, None)
+        for wait in self.evictions.left(uid):
+            self.evictions.drop(wait.unit.id)
+            self._requeue(wait.unit)
+
+    def eviction_failed(self, pod: str, uid: str, message: str, *, final: bool) -> None:
+        """An eviction was refused: for now, then it is asked for again; or for good, then never."""
+        self.state.budgets.settled(uid)
+        if final:
+            self.preemption.spared[uid] = None
+            self.state.room.changed()
+        for wait in self.evictions.waiting_for(uid):
+            if final:
+                self._release(wait)
+            else:
+                wait.retry[uid] = self.now + self._settings.eviction_retry_s
+
+    def on_time(self) -> None:
+        """End what has run out of time, and do what was put off until now."""
+        self.assembly.settle(self.now)
+        for wait in self.evictions:
+            if wait.deadline <= self.now:
+                self._release(wait)
+                continue
+            due = [uid for uid, time in wait.retry.items() if time <= self.now]
+            if due and not self.still_good(wait):
+                self._release(wait)
+                continue
+            for uid in due:
+                del wait.retry[uid]
+                self._evict(wait.unit, wait.victims[uid])
+
+    # Serving
+
+    def serve(self) -> None:
+        """Go down the order until nobody is left who may be tried and every promise holds."""
+        while True:
+            self.assembly.refresh(self.now, self._abandon)
+            self._wake()
+            while (line := self.queue.next(self.now)) is not None:
+                self._serve_line(line)
+                self.assembly.refresh(self.now, self._abandon)
+                self._wake()
+            if not self._verify():
+                if not self.reserver.update(self.queue, self.now):
+                    break
+                self.state.hints.anything()
+
+    def still_good(self, wait: Wait) -> bool:
+        """Whether a unit's whole placement holds with all its remaining victims gone."""
+        victims = tuple(wait.victims.values())
+        return self.planner.holds(wait.placement, victims, wait.unit)
+
+    def _serve_line(self, line: Line) -> None:
+        if any(not cls.live for cls in line.classes):
+            # Selectors began to read more labels: every unit's class must be found again.
+            for unit in self.queue.units():
+                self.queue.drop(unit.id)
+                self.assembly.put(unit, self.now)
+        elif line.head.whole:
+            self._conclude(line, self.planner.gang(line.head, self.now))
+        elif self.state.room.promised_to(line.head.id):
+            preempt = not self._others_leaving(line.head)
+            outcome = self.planner.pod(line.head, line.classes[0], self.now, preempt=preempt)
+            if isinstance(outcome, Refused) and preempt:
+                self._unpromise(line.head.members, tell=True)
+            self._conclude(line, outcome)
+        else:
+            self._serve_run(line)
+
+    def _serve_run(self, line: Line) -> None:
+        cls = line.classes[0]
+        run = line.units[: self.queue.run_length(line)]
+        slots = self.planner.run(cls, run, self.now)
+        placed = sum(1 for slot in slots if slot >= 0)
+        for unit, slot in zip(self.queue.take(line, placed), slots, strict=False):
+            self._bind(unit, ((unit.members[0], slot),))
+        while placed < len(run):
+            outcome = self.planner.pod(line.head, cls, self.now, full=True)
+            self._conclude(line, outcome)
+            if isinstance(outcome, Refused):
+                break
+            placed += 1
+
+    def _others_leaving(self, unit: Unit) -> bool:
+        """Whether lower pods are leaving a node that the unit was promised: then it picks no new victims."""
+        snapshot = self.state.snapshot
+        for promise in self.state.room.promised_to(unit.id):
+            slot = snapshot.nodes.slot(promise.node)
+            if slot >= 0 and any(
+                placed.leaving and placed.priority < unit.priority for placed in snapshot.pods_on(slot)
+            ):
+                return True
+        return False
+
+    def _conclude(self, line: Line, outcome: Outcome) -> None:
+        match outcome:
+            case Fits(placement):
+                (unit,) = self.queue.take(line, 1)
+                self._bind(unit, placement)
+            case Makes(placement, victims):
+                (unit,) = self.queue.take(line, 1)
+                self._make_room(unit, placement, victims)
+            case Refused(rules, message):
+                self.queue.hold(line, Verdict(rules, message), self.now)
+                for unit in line.units:
+                    for pod in unit.members:
+                        self._hold(pod, Verdict(rules, message), unit.gang)
+
+    def _bind(self, unit: Unit, placement: Placement) -> None:
+        name_of = self.state.snapshot.nodes.name
+        for pod, slot in placement:
+            key, uid, node = pod.metadata.key, pod.metadata.uid, name_of(slot)
+            self.state.assume(pod, node)
+            self.holds.forget(uid)
+            self.actions.append(BindPod(key, uid, node, unit.gang or unit.name))
+        if unit.whole:
+            gang = self.state.gangs.get(unit.gang)
+            self.commits.begin(unit.gang, self.now, gang.schedule_timeout_s if gang else None)
+        self.state.hints.placed()
+
+    def _make_room(self, unit: Unit, placement: Placement, victims: tuple[Victim, ...]) -> None:
+        for pod, slot in placement:
+            node = self.state.snapshot.nodes.name(slot)
+            self.actions.append(NominatePod(pod.metadata.key, pod.metadata.uid, node))
+        asked = [victim for victim in victims if not self.evictions.waiting_for(victim.pod.metadata.uid)]
+        leaving = {victim.pod.metadata.uid: victim for victim in victims}
+        deadline = self.now + self._settings.preemption_timeout_s
+        self.evictions.add(Wait(unit, placement, leaving, deadline))
+        counts: dict[str, int] = {}
+        for victim in victims:
+            counts[victim.gang] = counts.get(victim.gang, 0) + 1
+        for name, number in counts.items():
+            gang = self.state.gangs.get(name) if name else None
+            if gang is not None and gang.falls(number):
+                self.state.gangs.unlatch(name)
+        for victim in asked:
+            if victim.pod.metadata.deletion_timestamp is None:
+                self._evict(unit, victim)
+
+    def _evict(self, unit: Unit, victim: Victim) -> None:
+        self.state.budgets.evicting(victim.pod)
+        node = self.state.snapshot.nodes.name(victim.slot)
+        message = f"Preempted by {unit.name} on node {node}"
+        self.actions.append(EvictPod(victim.key, victim.pod.metadata.uid, node, unit.name, unit.id, message))
+
+    def _hold(self, pod: Pod, verdict: Verdict, unit: str) -> None:
+        action = self.holds.say(pod, verdict, unit or pod.metadata.key, self.now)
+        if action is not None:
+            self.actions.append(action)
+
+    def _wake(self) -> None:
+        for line in self.state.hints.help(self.queue.held(), self.state.room, self.preemption):
+            self.queue.wake(line, self.now)
+        self.state.hints.clear()
+
+    # Promises
+
+    def _verify(self) -> bool:
+        """Give up promises that no longer hold; whether there were any."""
+        room = self.state.room
+        epoch, read = self._verified
+        touched = set(room.log[read:]) if epoch == room.epoch else None
+        broken = False
+        for wait in self.evictions:
+            if touched is not None and not any(slot in touched for _, slot in wait.placement):
+                continue
+            if not self.still_good(wait):
+                self._release(wait)
+                broken = True
+        self._verified = (room.epoch, len(room.log))
+        return broken
+
+    def _release(self, wait: Wait) -> None:
+        """Give up what a unit waits for and was promised; it is planned again after a rest."""
+        self.evictions.drop(wait.unit.id)
+        self._settle_victims(wait)
+        self._unpromise(tuple(pod for pod, _ in wait.placement), tell=True)
+        failures = self.assembly.failures
+        failures[wait.unit.id] = failures.get(wait.unit.id, 0) + 1
+        self._requeue(wait.unit)
+
+    def _abandon(self, unit_id: str) -> None:
+        wait = self.evictions.drop(unit_id)
+        if wait is not None:
+            self._settle_victims(wait)
+            self._unpromise(tuple(pod for pod, _ in wait.placement), tell=True)
+
+    def _settle_victims(self, wait: Wait) -> None:
+        for uid in wait.victims:
+            if not self.evictions.waiting_for(uid):
+                self.state.budgets.settled(uid)
+
+    def _unpromise(self, pods: tuple[Pod, ...], *, tell: bool) -> None:
+        for pod in pods:
+            if pod.metadata.key in self.state.room.nominations:
+                self.state.unpromise(pod)
+                if tell and pod.metadata.uid in self.state.pending:
+                    self.actions.append(NominatePod(pod.metadata.key, pod.metadata.uid, ""))
+
+    def _requeue(self, unit: Unit) -> None:
+        if unit.whole:
+            self.state.gangs.changed[unit.gang] = None
+            return
+        pod = self.state.pending.get(unit.members[0].metadata.uid)
+        if pod is None:
+            return
+        if unit.gang:
+            self.state.gangs.changed[unit.gang] = None
+        else:
+            self.assembly.pod(pod, self.now)

@@ -1,0 +1,343 @@
+"""What the core knows of the cluster, kept up to date by objects seen and gone.
+
+Everything that is a matter of looking is here: placements, gangs, budgets, who is pending, which
+priority counts. What follows from it is decided in `core`. The subtle thing: a pod is known by its UID;
+one that reappears under its old name is another pod, and the deletion of the first was missed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from fairlead.engine.budgets import Budgets
+from fairlead.engine.core.hints import Hints
+from fairlead.engine.gangs import Gangs
+from fairlead.engine.priority import Priority, priority_of
+from fairlead.engine.room import Nomination, Room
+from fairlead.engine.settings import Settings
+from fairlead.engine.snapshot.snapshot import Snapshot
+from fairlead.errors import BadObject
+from fairlead.kube.meta import Object
+from fairlead.kube.node import Node
+from fairlead.kube.pod import Pod
+from fairlead.kube.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
+from fairlead.kube.workloads import (
+    DeviceClass,
+    Job,
+    Namespace,
+    PodDisruptionBudget,
+    PodGroup,
+    Service,
+    Workload,
+)
+
+__all__ = ["KINDS", "State"]
+
+_STORAGE: dict[str, type[Object]] = {
+    "PersistentVolumeClaim": PersistentVolumeClaim,
+    "PersistentVolume": PersistentVolume,
+    "StorageClass": StorageClass,
+    "CSINode": CSINode,
+    "CSIDriver": CSIDriver,
+    "CSIStorageCapacity": CSIStorageCapacity,
+    "VolumeAttachment": VolumeAttachment,
+}
+
+# Every kind the core wants to be told of, and the type it comes as. Others with replicas and a
+# template may be passed as a Workload under their own kind.
+KINDS: dict[str, type[Object]] = {
+    "Pod": Pod,
+    "Node": Node,
+    "Namespace": Namespace,
+    "PodDisruptionBudget": PodDisruptionBudget,
+    "PodGroup": PodGroup,
+    "Deployment": Workload,
+    "ReplicaSet": Workload,
+    "StatefulSet": Workload,
+    "ReplicationController": Workload,
+    "Job": Job,
+    "Service": Service,
+    "DeviceClass": DeviceClass,
+    **_STORAGE,
+}
+
+
+class State:
+    """See the module. `pending` are our pods without a node, by UID, with the priority that counts."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.snapshot = Snapshot(capacity=settings.capacity, scheduler_names=settings.scheduler_names)
+        self.room = Room(self.snapshot)
+        self.gangs = Gangs(settings.settle_s)
+        self.budgets = Budgets()
+        self.hints = Hints()
+        self.pending: dict[str, Pod] = {}
+        self.gated: dict[str, Pod] = {}
+        # Pods that we gave a node that the API does not show yet, by UID.
+        self.assumed: dict[str, tuple[Pod, str]] = {}
+        # What could not be used, by kind and name: the API has it, we plan as if it were not there.
+        self.unusable: dict[str, str] = {}
+        self._uids: dict[str, str] = {}
+        self._deadlines: dict[str, int] = {}
+        self._ignored: dict[str, str] = {}
+
+    # Pods
+
+    def pod_seen(self, pod: Pod) -> tuple[Pod, Priority]:
+        """Take note of a pod; the pod with the priority that counts in its spec."""
+        key, uid = pod.metadata.key, pod.metadata.uid
+        known = self._uids.get(key)
+        if known is not None and known != uid:
+            self.pod_gone(key, known)
+        self._uids[key] = uid
+        priority = self.priority(pod)
+        if (pod.spec.priority or 0) != priority.value:
+            pod = msgspec.structs.replace(
+                pod, spec=msgspec.structs.replace(pod.spec, priority=priority.value)
+            )
+        if pod.spec.active_deadline_seconds is not None:
+            self._deadlines[uid] = pod.spec.active_deadline_seconds
+        if pod.spec.node_name or pod.terminal:
+            self._placed(pod, priority.value)
+        else:
+            self._pending(pod, priority.value)
+        return pod, priority
+
+    def pod_gone(self, key: str, uid: str) -> None:
+        """A pod is gone, or finished."""
+        if self._uids.get(key) == uid:
+            del self._uids[key]
+        self._deadlines.pop(uid, None)
+        self._ignored.pop(uid, None)
+        self.unusable.pop(f"Pod {key}", None)
+        self._unqueue(key, uid)
+        self.assumed.pop(uid, None)
+        placed = self.snapshot.placed(key)
+        if placed is not None and placed.pod.metadata.uid == uid:
+            self.room.forget(key)
+            self.hints.eased(placed.slot)
+        self.gangs.pod_gone(uid)
+        self.budgets.settled(uid)
+
+    def assume(self, pod: Pod, node: str) -> None:
+        """Our pod was placed by us (the snapshot has it); the API will show it, or we will be told."""
+        uid = pod.metadata.uid
+        self.pending.pop(uid, None)
+        self.assumed[uid] = (pod, node)
+        self.gangs.assume(uid)
+
+    def unassume(self, uid: str) -> Pod | None:
+        """That did not come to be: the pod is pending again."""
+        if uid not in self.assumed:
+            return None
+        pod, _ = self.assumed.pop(uid)
+        placed = self.room.forget(pod.metadata.key)
+        if placed is not None:
+            self.hints.eased(placed.slot)
+        self.gangs.unassume(uid)
+        self.pending[uid] = pod
+        return pod
+
+    def ours(self, pod: Pod) -> bool:
+        """Whether the pod is ours to place."""
+        return pod.spec.scheduler_name in self.settings.scheduler_names
+
+    def priority(self, pod: Pod) -> Priority:
+        """The priority that counts."""
+        return priority_of(
+            pod, self.settings.priority_annotation, self.snapshot.namespaces.get(pod.metadata.namespace)
+        )
+
+    def uid_of(self, key: str) -> str:
+        """The UID of the pod with that name, or ""."""
+        return self._uids.get(key, "")
+
+    def ends_at(self, pod: Pod) -> float | None:
+        """When a placed pod must have ended, None when nobody knows."""
+        deadline_s = self._deadlines.get(pod.metadata.uid)
+        start = pod.status.start_time
+        return start.timestamp() + deadline_s if deadline_s is not None and start else None
+
+    def unpromise(self, pod: Pod) -> None:
+        """Take back what the pod was promised, and do not adopt the same from the API's lagging view."""
+        nomination = self.room.clear(pod.metadata.key)
+        if nomination is not None:
+            self._ignored[pod.metadata.uid] = nomination.node
+            self.hints.eased(self.snapshot.nodes.slot(nomination.node))
+
+    def _placed(self, pod: Pod, priority: int) -> None:
+        key, uid = pod.metadata.key, pod.metadata.uid
+        self._unqueue(key, uid)
+        self.assumed.pop(uid, None)
+        before = self.snapshot.placed(key)
+        try:
+            after = self.room.put_pod(pod, priority)
+            self.unusable.pop(f"Pod {key}", None)
+        except BadObject as error:
+            self.unusable[f"Pod {key}"] = str(error)
+            return
+        if self.ours(pod):
+            self.gangs.pod_seen(pod)
+        if pod.terminal:
+            self.budgets.settled(uid)
+            if before is not None:
+                self.hints.eased(before.slot)
+        elif after is not None:
+            same = before is not None and before.node == after.node
+            if not same:
+                self.hints.placed()
+            if before is not None and not (
+                same
+                and before.row_amounts == after.row_amounts
+                and before.cls is after.cls
+                and before.leaving == after.leaving
+                and before.priority == after.priority
+            ):
+                self.hints.eased(before.slot)
+                self.hints.placed()
+
+    def _pending(self, pod: Pod, priority: int) -> None:
+        key, uid = pod.metadata.key, pod.metadata.uid
+        leaving = pod.metadata.deletion_timestamp is not None
+        if uid in self.assumed:
+            if leaving:
+                self.unassume(uid)
+                self.pending.pop(uid, None)
+                self.gangs.pod_seen(pod)
+            return
+        mine = self.ours(pod) and not leaving
+        self.gated.pop(uid, None)
+        if not mine:
+            self._unqueue(key, uid)
+        elif pod.spec.scheduling_gates:
+            self._unqueue(key, uid)
+            self.gated[uid] = pod
+        else:
+            self.pending[uid] = pod
+        if self.ours(pod):
+            self.gangs.pod_seen(pod)
+        if not leaving:
+            self._adopt_nomination(pod, priority, mine=mine)
+
+    def _adopt_nomination(self, pod: Pod, priority: int, *, mine: bool) -> None:
+        """What the API shows as nominated counts, also for pods of other schedulers."""
+        key, node = pod.metadata.key, pod.status.nominated_node_name
+        known = self.room.nominations.get(key)
+        if self._ignored.get(pod.metadata.uid) == node or (mine and known is not None):
+            return
+        self._ignored.pop(pod.metadata.uid, None)
+        if not node:
+            if known is not None:
+                self.room.clear(key)
+                self.hints.eased(self.snapshot.nodes.slot(known.node))
+        elif known is None or known.node != node:
+            gang = self.gangs.name_of(pod.metadata.uid) if mine else ""
+            unit = f"gang:{gang}" if gang else f"pod:{pod.metadata.uid}"
+            try:
+                self.room.nominate(Nomination(pod, node, priority, unit))
+            except BadObject as error:
+                self.room.clear(key)
+                self.unusable[f"Pod {key}"] = str(error)
+
+    def _unqueue(self, key: str, uid: str) -> None:
+        self.pending.pop(uid, None)
+        self.gated.pop(uid, None)
+        nomination = self.room.nominations.get(key)
+        if nomination is not None:
+            self.room.clear(key)
+            self.hints.eased(self.snapshot.nodes.slot(nomination.node))
+
+    # Other objects
+
+    def seen(self, kind: str, thing: Object) -> None:
+        """Take note of anything but a pod."""
+        match thing:
+            case Node():
+                self._node_seen(thing)
+            case Namespace():
+                self.snapshot.put_namespace(thing)
+                self._everything()
+            case PodDisruptionBudget():
+                self.budgets.seen(thing)
+                self.hints.budgets()
+            case PodGroup():
+                self.gangs.group_seen(thing)
+                self.hints.budgets()
+            case Service():
+                self.snapshot.owners.put_service(thing)
+            case DeviceClass():
+                self._device_class(thing.metadata.name, thing.spec.extended_resource_name)
+                self._everything()
+            case Workload() | Job():
+                self.gangs.owner_seen(kind, thing)
+                if isinstance(thing, Workload):
+                    self.snapshot.owners.put_workload(kind, thing)
+            case _ if kind in _STORAGE:
+                self.snapshot.storage.put(thing)  # type: ignore[arg-type]  # one of _STORAGE's types
+                self.room.changed()
+                self.hints.storage()
+
+    def gone(self, kind: str, namespace: str, name: str) -> None:
+        """Anything but a pod is gone."""
+        key = f"{namespace}/{name}" if namespace else name
+        match kind:
+            case "Node":
+                self.room.remove_node(name)
+                self.unusable.pop(f"Node {name}", None)
+            case "Namespace":
+                self.snapshot.remove_namespace(name)
+                self._everything()
+            case "PodDisruptionBudget":
+                self.budgets.gone(namespace, name)
+                self.hints.budgets()
+            case "PodGroup":
+                self.gangs.group_gone(namespace, name)
+            case "Service":
+                self.snapshot.owners.remove_service(namespace, name)
+            case "DeviceClass":
+                self._device_class(name, None)
+                self._everything()
+            case _ if kind in _STORAGE:
+                self.snapshot.storage.remove(_STORAGE[kind], key)  # type: ignore[arg-type]  # as above
+                self.room.changed()
+                self.hints.storage()
+            case _:
+                self.gangs.owner_gone(kind, namespace, name)
+                self.snapshot.owners.remove_workload(kind, namespace, name)
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Objects that could not be used, and why, in order of name."""
+        return iter(sorted(self.unusable.items()))
+
+    def _node_seen(self, node: Node) -> None:
+        name = node.metadata.name
+        try:
+            slot = self.room.put_node(node)
+        except BadObject as error:
+            self.unusable[f"Node {name}"] = str(error)
+            self.room.remove_node(name)
+            return
+        self.unusable.pop(f"Node {name}", None)
+        self.hints.eased(slot)
+
+    def _device_class(self, name: str, resource: str | None) -> None:
+        backed = self.snapshot.device_classes
+        for known in [known for known, cls in backed.items() if cls == name]:
+            del backed[known]
+        if resource:
+            backed[resource] = name
+
+    def _everything(self) -> None:
+        self.room.changed()
+        self.hints.anything()
