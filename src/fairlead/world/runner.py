@@ -150,7 +150,14 @@ class Runner:
         try:
             group = next(steps)
             while True:
-                results = await asyncio.gather(*(self._write_waiting(key, each, admitted) for each in group))
+                if any(isinstance(each, Create | Update | Patch) for each in group):
+                    results = await asyncio.gather(
+                        *(self._write_waiting(key, each, admitted) for each in group)
+                    )
+                else:
+                    # Webhooks are asked about objects, not about bindings and deletions: no waiting, so
+                    # that nobody decides between a scheduler's choice and its binding.
+                    results = [self._write(key, each) for each in group]
                 group = steps.send(list(results))
         except StopIteration:
             self._failures.pop(key, None)

@@ -80,6 +80,10 @@ class StoreView:
         item = self._store.get(resource, namespace if resource.namespaced else "", reference["name"])
         return item if item is not None and item["metadata"]["uid"] == reference["uid"] else None
 
+    def resource_of(self, kind: str) -> Resource:
+        """The resource of a kind that is built in or was seen (KeyError otherwise)."""
+        return self._resources[kind]
+
     def resource(self, item: Object) -> Resource:
         """The resource of an object; it must be one that is served."""
         found = self._registry.of_kind(item["apiVersion"], item["kind"])

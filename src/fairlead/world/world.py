@@ -1,47 +1,48 @@
 """The embedded cluster: API, controllers, kubelet, scheduler and node groups, in one process.
 
 In virtual time everything happens inside `run_until`, on the spot and always in the same order; on
-the wall clock `serve` offers the same cluster over HTTP.
+the wall clock `start` lets it run by itself, and `serve` offers it over HTTP as well.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 from fairlead.errors import FairleadError
-from fairlead.world.admission import Hook
-from fairlead.world.api import Api
+from fairlead.nodegroups import NodeGroup
+from fairlead.world.admission import Admitter, Hook
+from fairlead.world.api import Admitted, Api, DeleteOptions
+from fairlead.world.autoscaler import Autoscaler, Pacing
 from fairlead.world.clock import Clock, VirtualClock
-from fairlead.world.controllers.daemonset import DaemonSetController
-from fairlead.world.controllers.deployment import DeploymentController
-from fairlead.world.controllers.disruption import DisruptionController
-from fairlead.world.controllers.garbage import GarbageCollector
-from fairlead.world.controllers.job import JobController
-from fairlead.world.controllers.node_lifecycle import NodeLifecycleController
-from fairlead.world.controllers.pod_gc import PodGCController
-from fairlead.world.controllers.replicaset import ReplicaSetController
-from fairlead.world.controllers.service_accounts import NamespaceFurnisher
-from fairlead.world.controllers.statefulset import StatefulSetController
-from fairlead.world.controllers.taint_eviction import TaintEvictionController
+from fairlead.world.controllers import standard
 from fairlead.world.controllers.writes import Controller, Obj
 from fairlead.world.ids import CountedIds, IdSource, RandomIds
 from fairlead.world.kubelet import Kubelet, Pace
+from fairlead.world.mirror import Mirror
+from fairlead.world.pools import Pools
 from fairlead.world.recorder import Recorder
 from fairlead.world.runner import Runner
 from fairlead.world.scheduler import Scheduler
+from fairlead.world.spot import SpotMarket
 from fairlead.world.store import Store
 
 __all__ = ["NotReached", "World"]
 
 
 class NotReached(FairleadError):  # noqa: N818 (the hierarchy reads as what happened)
-    """Virtual time ran out, or nothing was left to happen, before a condition held."""
+    """Virtual time ran out before a condition held."""
 
 
 class World:
-    """A cluster. Invariant: in virtual time, nothing happens between two calls of its methods."""
+    """A cluster. Invariant: in virtual time, nothing happens between two calls of its methods.
+
+    `controllers` None is kube-controller-manager's set (`controllers.standard`); `autoscaler` None
+    leaves node groups at their desired size. Two worlds that are given the same things in the same
+    order go through the same history, byte for byte.
+    """
 
     def __init__(
         self,
@@ -50,7 +51,10 @@ class World:
         clock: Clock | None = None,
         controllers: Sequence[Controller] | None = None,
         scheduler: bool = True,
+        groups: Iterable[NodeGroup] = (),
+        autoscaler: Pacing | None = None,
         pace: Pace | None = None,
+        notice: timedelta = timedelta(),
         events: bool = True,
         ids: IdSource | None = None,
         hooks: Iterable[Hook] = (),
@@ -59,34 +63,25 @@ class World:
         virtual = isinstance(self.clock, VirtualClock)
         self.store = Store()
         self.api = Api(self.store, self.clock, ids or (CountedIds() if virtual else RandomIds()), hooks=hooks)
+        self.mirror = Mirror(self.store)
         self.kubelet = Kubelet(pace, leases=not virtual)
-        self.runner = Runner(
-            self.api,
-            self.clock,
-            [
-                *(controllers if controllers is not None else self._controllers()),
-                *([Scheduler()] if scheduler else []),
-                self.kubelet,
-            ],
-            Recorder(self.api, self.clock, enabled=events),
-        )
+        self.pools = Pools(groups)
+        self.spot = SpotMarket(self.pools, self.kubelet.kill, notice)
+        parts: list[Controller] = [
+            *(standard(self.kubelet.last_heartbeat) if controllers is None else controllers)
+        ]
+        if scheduler:
+            parts.append(Scheduler(self.mirror.snapshot))
+        parts += [self.kubelet, self.pools, self.spot]
+        if autoscaler is not None:
+            parts.append(Autoscaler(self.pools, self.mirror, autoscaler))
+        self.runner = Runner(self.api, self.clock, parts, Recorder(self.api, self.clock, enabled=events))
+        self.pools.wake = lambda group: self.runner.enqueue(self.pools.name, group)
+        self.spot.wake = lambda key: self.runner.enqueue(self.spot.name, key)
+        for group in self.pools.groups:
+            self.pools.wake(group)
         for node in nodes:
             self.create(node)
-
-    def _controllers(self) -> list[Controller]:
-        return [
-            DeploymentController(),
-            ReplicaSetController(),
-            StatefulSetController(),
-            DaemonSetController(),
-            JobController(),
-            DisruptionController(),
-            GarbageCollector(),
-            NamespaceFurnisher(),
-            NodeLifecycleController(self.kubelet.last_heartbeat),
-            TaintEvictionController(),
-            PodGCController(),
-        ]
 
     # Objects
 
@@ -94,13 +89,53 @@ class World:
         """Create an object of any served kind."""
         return self.api.create(self.runner.view.resource(item), item)
 
+    def patch(self, kind: str, name: str, patch: Obj, namespace: str = "default") -> Obj:
+        """Merge a patch into an object."""
+        resource = self.runner.view.resource_of(kind)
+        return self.api.patch(resource, name, patch, namespace if resource.namespaced else "")
+
+    def delete(
+        self, kind: str, name: str, namespace: str = "default", *, propagation: str | None = None
+    ) -> None:
+        """Delete an object."""
+        resource = self.runner.view.resource_of(kind)
+        options = DeleteOptions(propagation=propagation)
+        self.api.delete(resource, name, namespace if resource.namespaced else "", options)
+
     def get(self, kind: str, name: str, namespace: str = "default") -> Obj | None:
         """An object, or None."""
-        return self.runner.view.get(kind, namespace, name) or self.runner.view.get(kind, "", name)
+        resource = self.runner.view.resource_of(kind)
+        return self.store.get(resource, namespace if resource.namespaced else "", name)
 
     def all(self, kind: str, namespace: str = "") -> list[Obj]:
         """All objects of a kind, in key order."""
         return self.runner.view.all(kind, namespace)
+
+    # What befalls nodes
+
+    def kill_node(self, name: str) -> None:
+        """The machine falls silent; the cluster finds out by itself."""
+        self.kubelet.kill(name, self.clock.now())
+        self.runner.enqueue("node-controller", name)
+
+    def revive_node(self, name: str) -> None:
+        """The machine speaks again."""
+        self.kubelet.revive(name)
+        self.runner.enqueue("node-controller", name)
+        self.runner.enqueue(self.kubelet.name, f"node:/{name}")
+        for pod in self.runner.view.pods_on(name):
+            meta = pod["metadata"]
+            self.runner.enqueue(self.kubelet.name, f"pod:{meta['namespace']}/{meta['name']}")
+
+    def unready_node(self, name: str, why: str = "container runtime is down") -> None:
+        """The machine speaks, but says that it is not ready."""
+        self.kubelet.set_unready(name, why)
+        self.runner.enqueue(self.kubelet.name, f"node:/{name}")
+
+    def remove_node(self, name: str) -> None:
+        """The machine is gone, and the cloud has taken its Node away."""
+        self.kubelet.kill(name, self.clock.now())
+        self.delete("Node", name)
 
     # Virtual time
 
@@ -111,7 +146,7 @@ class World:
     ) -> None:
         """Let things happen until a condition holds, a time has come or a span has passed.
 
-        A condition is looked at after each step; NotReached when it does not hold within `limit`.
+        A condition is looked at after each step; `NotReached` when it does not hold within `limit`.
         """
         clock = self.clock
         if not isinstance(clock, VirtualClock):
@@ -125,8 +160,18 @@ class World:
         end = clock.now() + limit
         while not goal():
             if not self.runner.drain_one() and not clock.step(end):
-                raise NotReached(f"not reached by {end:%Y-%m-%d %H:%M:%S}: {goal}")
+                raise NotReached(f"the condition did not hold by {clock.now():%Y-%m-%d %H:%M:%S}")
+
+    # Wall clock
+
+    async def run(self, admitter: Admitter) -> None:
+        """Live on the wall clock until cancelled; `admitter` asks the webhooks that are configured."""
+        try:
+            await self.runner.run(Admitted(self.api, admitter))
+        finally:
+            await asyncio.sleep(0)
 
     def close(self) -> None:
         """Let go of the store and all timers."""
         self.runner.close()
+        self.mirror.close()

@@ -8,7 +8,7 @@ from datetime import datetime
 from fairlead.errors import ApiError
 from fairlead.kube.decode import convert
 from fairlead.kube.node import Node
-from fairlead.kube.pod import Affinity, NodeSelectorTerm
+from fairlead.kube.pod import Affinity, NodeSelectorTerm, Pod
 from fairlead.kube.tolerations import Toleration, tolerated
 from fairlead.world.controllers.claims import claim_pods, owners_of_pod
 from fairlead.world.controllers.objects import (
@@ -27,7 +27,7 @@ from fairlead.world.controllers.revisions import REVISION_LABEL, revisions_of, s
 from fairlead.world.controllers.rollout import scaled
 from fairlead.world.controllers.writes import Again, Create, Delete, Emit, Obj, Update, View, Write
 
-__all__ = ["DaemonSetController"]
+__all__ = ["DaemonSetController", "daemon_pod"]
 
 _COMPONENT = "daemonset-controller"
 
@@ -69,16 +69,26 @@ class DaemonSetController:
         update, steps = settle(owner, revisions, (owner.get("status") or {}).get("collisionCount", 0))
         if writes or update is None:
             return [*writes, *steps]
-        nodes = [node for node in view.all("Node") if _may_run(owner, node)]
-        wanted = [node["metadata"]["name"] for node in nodes]
+        nodes = [convert(node, Node) for node in view.all("Node")]
+        wanted = [node.metadata.name for node in nodes if _may_run(owner, node)]
+        kept = [node.metadata.name for node in nodes if _may_run(owner, node, only="NoExecute")]
         by_node: dict[str, list[Obj]] = {}
         for pod in pods:
             by_node.setdefault(_home(pod), []).append(pod)
         steps = []
         if not terminating(owner):
-            steps = _place(owner, update, wanted, by_node) or _roll(owner, update, wanted, by_node, now)
+            steps = _place(owner, update, wanted, kept, by_node) or _roll(owner, update, wanted, by_node, now)
             steps = steps or truncate(owner, revisions, (update["metadata"]["name"],), pods)
         return [*steps, *_say(owner, update, wanted, by_node, now)]
+
+
+def daemon_pod(owner: Obj, node: Node) -> Pod | None:
+    """The pod that the DaemonSet would put on a node, as if it were there; None when it would not."""
+    if not _may_run(owner, node):
+        return None
+    made = _pod(owner, "", node.metadata.name)
+    name = f"{owner['metadata']['name']}-on-{node.metadata.name}"
+    return convert({**made, "metadata": {**made["metadata"], "name": name}}, Pod)
 
 
 def _face(node: Obj) -> tuple[object, object, object]:
@@ -100,21 +110,22 @@ def _home(pod: Obj) -> str:
     return ""
 
 
-def _may_run(owner: Obj, node: Obj) -> bool:
+def _may_run(owner: Obj, node: Node, *, only: str = "") -> bool:
+    # A new pod needs all taints tolerated; one that is there may stay if only NoExecute ones are.
     spec = owner["spec"]["template"]["spec"]
-    held = labels_of(node)
+    held = node.metadata.labels
     if any(held.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
         return False
     affinity = convert(spec.get("affinity") or {}, Affinity).node_affinity
     if affinity is not None and affinity.required is not None:
-        name = node["metadata"]["name"]
+        name = node.metadata.name
         if not any(_term_holds(term, held, name) for term in affinity.required.node_selector_terms):
             return False
     tolerations = [
         convert(each, Toleration) for each in (*(spec.get("tolerations") or ()), *_tolerations(spec))
     ]
-    taints = convert(node, Node).spec.taints
-    return all(taint.effect == "PreferNoSchedule" or tolerated(taint, tolerations) for taint in taints)
+    hard = [t for t in node.spec.taints if t.effect == only or (not only and t.effect != "PreferNoSchedule")]
+    return all(tolerated(taint, tolerations) for taint in hard)
 
 
 def _term_holds(term: NodeSelectorTerm, held: dict[str, str], name: str) -> bool:
@@ -133,7 +144,9 @@ def _tolerations(spec: Obj) -> list[Obj]:
     return wanted
 
 
-def _place(owner: Obj, update: Obj, wanted: Sequence[str], by_node: dict[str, list[Obj]]) -> list[Write]:
+def _place(
+    owner: Obj, update: Obj, wanted: Sequence[str], kept: Sequence[str], by_node: dict[str, list[Obj]]
+) -> list[Write]:
     missing, writes = [], []
     for node in wanted:
         held = [pod for pod in by_node.get(node, ()) if not terminating(pod)]
@@ -144,7 +157,7 @@ def _place(owner: Obj, update: Obj, wanted: Sequence[str], by_node: dict[str, li
         if not by_node.get(node):
             missing.append(_creation(owner, update, node))
     for node, pods in by_node.items():
-        if node not in wanted:
+        if node not in kept:
             writes += [write for pod in pods if not terminating(pod) for write in _deletion(owner, pod)]
 
     def refused(error: ApiError) -> list[Write]:
@@ -174,8 +187,15 @@ def _roll(
 
 
 def _creation(owner: Obj, update: Obj, node: str) -> Create:
+    def created(made: Obj) -> list[Write]:
+        return [Emit(owner, "SuccessfulCreate", f"Created pod: {made['metadata']['name']}", _COMPONENT)]
+
+    return Create(_pod(owner, update["metadata"]["name"], node), created)
+
+
+def _pod(owner: Obj, revision: str, node: str) -> Obj:
     pod = pod_from_template(owner["spec"]["template"], owner)
-    pod["metadata"]["labels"][REVISION_LABEL] = update["metadata"]["name"]
+    pod["metadata"]["labels"][REVISION_LABEL] = revision
     spec = pod["spec"]
     affinity = spec.get("affinity") or {}
     pin = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
@@ -185,11 +205,7 @@ def _creation(owner: Obj, update: Obj, node: str) -> Create:
         "affinity": {**affinity, "nodeAffinity": {**(affinity.get("nodeAffinity") or {}), **required}},
         "tolerations": [*(spec.get("tolerations") or ()), *_tolerations(spec)],
     }
-
-    def created(made: Obj) -> list[Write]:
-        return [Emit(owner, "SuccessfulCreate", f"Created pod: {made['metadata']['name']}", _COMPONENT)]
-
-    return Create(pod, created)
+    return pod
 
 
 def _deletion(owner: Obj, pod: Obj) -> list[Write]:

@@ -124,7 +124,7 @@ class TaintEvictionController:
         return start + timedelta(seconds=min(limits_s))
 
     def _start(self, node: Obj, taint: Taint, now: datetime) -> datetime:
-        for each in node["spec"].get("taints") or ():
+        for each in (node.get("spec") or {}).get("taints") or ():
             if each["key"] == taint.key and each.get("effect") == taint.effect and each.get("timeAdded"):
                 return parse_time(each["timeAdded"])
         return self._since.get((node["metadata"]["name"], taint.key, taint.value), now)

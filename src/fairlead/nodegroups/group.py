@@ -1,0 +1,104 @@
+"""The model of a node group: nodes of one kind that a cloud adds and removes by number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import Decimal
+
+from fairlead.errors import BadInput, BadObject
+from fairlead.kube.decode import convert
+from fairlead.kube.meta import Object
+from fairlead.kube.pod import Quantities
+from fairlead.kube.quantity import QuantityError, nano
+from fairlead.kube.tolerations import Taint
+
+__all__ = ["GROUP_LABEL", "InstanceType", "NodeGroup", "read_groups"]
+
+# Which group a node belongs to; every node that a group brings carries it.
+GROUP_LABEL = "fairlead.dev/node-group"
+
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+
+class InstanceType(Object, frozen=True, gc=False):
+    """A kind of machine. `allocatable` is what pods may use; absent, it is all of `capacity`."""
+
+    name: str = ""
+    capacity: Quantities = {}
+    allocatable: Quantities = {}
+    price_per_hour: Decimal = Decimal(0)
+
+
+class NodeGroup(Object, frozen=True, gc=False):
+    """Nodes that are alike: what they are made of, what they say of themselves, how many there may be.
+
+    With several instance types the first stands for the group, as with autoscalers' templates; new
+    nodes take the zones in turn, but a template shows only the first.
+    """
+
+    name: str
+    instance_types: tuple[InstanceType, ...] = (InstanceType(),)
+    labels: dict[str, str] = {}
+    taints: tuple[Taint, ...] = ()
+    zones: tuple[str, ...] = ()
+    min: int = 0
+    desired: int = 0
+    max: int = 10
+    boot_s: float = 30.0
+    volatile: bool = False
+    """Whether its nodes can be taken away at any time (spot)."""
+
+    @property
+    def instance_type(self) -> InstanceType:
+        """The one that stands for the group."""
+        return self.instance_types[0]
+
+    @property
+    def price_per_hour(self) -> Decimal:
+        """What one node costs."""
+        return self.instance_type.price_per_hour
+
+
+def read_groups(data: Iterable[object]) -> tuple[NodeGroup, ...]:
+    """Node groups from plain data, checked: the error names the group and the field.
+
+    >>> read_groups([{"name": "spot", "max": 3, "instanceTypes": [{"capacity": {"cpu": "4"}}]}])[0].max
+    3
+    """
+    groups = tuple(convert(each, NodeGroup) for each in data)
+    seen: dict[str, None] = {}
+    for group in groups:
+        _check(group)
+        if group.name in seen:
+            raise BadInput(f"node group {group.name}: there are two of that name")
+        seen[group.name] = None
+    return groups
+
+
+def _check(group: NodeGroup) -> None:
+    called = f"NodeGroup {group.name or '(no name)'}"
+    if not group.name:
+        raise BadObject(called, "name", "is empty")
+    if not group.instance_types:
+        raise BadObject(called, "instanceTypes", "is empty")
+    if not 0 <= group.min <= group.max:
+        raise BadObject(called, "min", f"must be between 0 and max ({group.max})")
+    if group.desired and not group.min <= group.desired <= group.max:
+        raise BadObject(called, "desired", f"must be between min ({group.min}) and max ({group.max})")
+    if group.boot_s < 0:
+        raise BadObject(called, "bootS", "is negative")
+    for index, taint in enumerate(group.taints):
+        if taint.effect not in _EFFECTS:
+            # The EKS API spells it NO_SCHEDULE; nodes, pods and tags do not.
+            raise BadObject(
+                called, f"taints[{index}].effect", f"{taint.effect!r} is none of {', '.join(_EFFECTS)}"
+            )
+    for index, kind in enumerate(group.instance_types):
+        for field, quantities in (("capacity", kind.capacity), ("allocatable", kind.allocatable)):
+            for name, quantity in quantities.items():
+                try:
+                    negative = nano(quantity) < 0
+                except QuantityError as error:
+                    raise BadObject(called, f"instanceTypes[{index}].{field}.{name}", str(error)) from error
+                if negative:
+                    raise BadObject(called, f"instanceTypes[{index}].{field}.{name}", "is negative")

@@ -1,0 +1,129 @@
+"""The store as the engine sees it: one snapshot, kept up to date change by change.
+
+The default scheduler and the autoscaler share it. It knows kube-scheduler's rules only: no scheduler
+name counts as Fairlead's, so one-pod-per-node and other rules of our own do not exist here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairlead.engine.snapshot.snapshot import Snapshot
+from fairlead.errors import BadObject
+from fairlead.kube.decode import convert
+from fairlead.kube.node import Node
+from fairlead.kube.pod import Pod
+from fairlead.kube.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
+from fairlead.kube.workloads import Namespace, Service, Workload
+from fairlead.world.store import Change, Object, Store
+from fairlead.world.view import kind_of
+
+__all__ = ["Mirror"]
+
+_STORAGE: dict[str, Any] = {
+    "PersistentVolumeClaim": PersistentVolumeClaim,
+    "PersistentVolume": PersistentVolume,
+    "StorageClass": StorageClass,
+    "CSINode": CSINode,
+    "CSIDriver": CSIDriver,
+    "CSIStorageCapacity": CSIStorageCapacity,
+    "VolumeAttachment": VolumeAttachment,
+}
+_WORKLOADS = ("ReplicaSet", "StatefulSet", "ReplicationController")
+
+
+class Mirror:
+    """Feeds a `Snapshot` from a store. Objects that the engine cannot use are left out, and listed."""
+
+    def __init__(self, store: Store) -> None:
+        self.snapshot = Snapshot(scheduler_names=())
+        self.refused: dict[tuple[str, str], BadObject] = {}
+        for resource in store.resources():
+            for item in store.list(resource):
+                self._put(kind_of(resource), item)
+        self._stop = store.subscribe(self.observe)
+
+    def close(self) -> None:
+        """Stop following the store."""
+        self._stop()
+
+    def observe(self, change: Change) -> None:
+        """Take over one committed change."""
+        kind = kind_of(change.resource)
+        if change.type == "DELETED":
+            self._remove(kind, change.object)
+        elif kind != "Pod" or change.old is None or _matters(change.old, change.object):
+            self._put(kind, change.object)
+
+    def _put(self, kind: str, item: Object) -> None:
+        snapshot = self.snapshot
+        try:
+            if kind == "Pod":
+                if item["spec"].get("nodeName"):
+                    snapshot.put_pod(convert(item, Pod))
+            elif kind == "Node":
+                snapshot.put_node(convert(item, Node))
+            elif kind == "Namespace":
+                snapshot.put_namespace(convert(item, Namespace))
+            elif kind == "Service":
+                snapshot.owners.put_service(convert(item, Service))
+            elif kind in _WORKLOADS:
+                snapshot.owners.put_workload(kind, convert(item, Workload))
+            elif kind in _STORAGE:
+                snapshot.storage.put(convert(item, _STORAGE[kind]))
+        except BadObject as error:
+            self.refused[(kind, _key(item))] = error
+
+    def _remove(self, kind: str, item: Object) -> None:
+        snapshot = self.snapshot
+        self.refused.pop((kind, _key(item)), None)
+        metadata = item["metadata"]
+        if kind == "Pod":
+            snapshot.remove_pod(_key(item))
+        elif kind == "Node":
+            snapshot.remove_node(metadata["name"])
+        elif kind == "Namespace":
+            snapshot.remove_namespace(metadata["name"])
+        elif kind == "Service":
+            snapshot.owners.remove_service(metadata["namespace"], metadata["name"])
+        elif kind in _WORKLOADS:
+            snapshot.owners.remove_workload(kind, metadata["namespace"], metadata["name"])
+        elif kind in _STORAGE:
+            snapshot.storage.remove(_STORAGE[kind], _key(item))
+
+
+def _key(item: Object) -> str:
+    metadata = item["metadata"]
+    return (
+        f"{metadata['namespace']}/{metadata['name']}" if metadata.get("namespace") else str(metadata["name"])
+    )
+
+
+def _matters(old: Object, new: Object) -> bool:
+    # A pod's status changes several times in its life; what the engine reads of it hardly ever.
+    before, after = old["metadata"], new["metadata"]
+    was, now = old.get("status") or {}, new.get("status") or {}
+    return (
+        old["spec"] != new["spec"]
+        or before.get("labels") != after.get("labels")
+        or before.get("deletionTimestamp") != after.get("deletionTimestamp")
+        or (was.get("phase") in ("Succeeded", "Failed")) != (now.get("phase") in ("Succeeded", "Failed"))
+        or was.get("startTime") != now.get("startTime")
+        or _given(was) != _given(now)
+    )
+
+
+def _given(status: Object) -> list[object]:
+    return [
+        each.get("allocatedResources")
+        for name in ("containerStatuses", "initContainerStatuses")
+        for each in status.get(name) or ()
+    ]

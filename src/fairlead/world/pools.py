@@ -1,0 +1,127 @@
+"""The cloud behind the node groups: brings each group to its target, a boot time later.
+
+Who sets targets (an autoscaler, a test) does not make nodes; this does, and replaces those that are
+taken away. A group may be short of supply (spot): what cannot be had is waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from fairlead.nodegroups import GROUP_LABEL, NodeGroup, node_of
+from fairlead.world.controllers.objects import labels_of
+from fairlead.world.controllers.writes import Again, Create, Obj, View, Write
+
+__all__ = ["Order", "Pools"]
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A node that was asked for and is not there yet; `ready_at` is None while the cloud has none."""
+
+    node: str
+    number: int
+    asked_at: datetime
+    ready_at: datetime | None
+
+
+class Pools:
+    """Targets, orders and supply of all groups. Invariant: nodes there + orders = target, after a look.
+
+    `wake` is called with a group's name when somebody changed what it should be.
+    """
+
+    name = "cloud"
+    watches = ("Node",)
+
+    def __init__(self, groups: Iterable[NodeGroup]) -> None:
+        self.groups = {group.name: group for group in groups}
+        self.wake: Callable[[str], None] = lambda group: None
+        self._targets = {name: max(group.min, group.desired) for name, group in self.groups.items()}
+        self._supply: dict[str, int] = {}
+        self._orders: dict[str, dict[str, Order]] = {name: {} for name in self.groups}
+        self._there: dict[str, dict[str, None]] = {name: {} for name in self.groups}
+        self._numbers = dict.fromkeys(self.groups, 0)
+        self._begun: dict[str, None] = {}
+
+    # For those who decide
+
+    def target(self, group: str) -> int:
+        """How many nodes the group is to have."""
+        return self._targets[group]
+
+    def set_target(self, group: str, nodes: int) -> None:
+        """Ask for another number of nodes, within the group's bounds."""
+        bounds = self.groups[group]
+        self._targets[group] = max(bounds.min, min(bounds.max, nodes))
+        self.wake(group)
+
+    def set_supply(self, group: str, nodes: int | None) -> None:
+        """How many nodes of the group can be had at all; None for no limit. Takes none away itself."""
+        if nodes is None:
+            self._supply.pop(group, None)
+        else:
+            self._supply[group] = nodes
+        self.wake(group)
+
+    def nodes(self, group: str) -> list[str]:
+        """The nodes that are there, in the order they came."""
+        return list(self._there[group])
+
+    def orders(self, group: str) -> Sequence[Order]:
+        """The nodes that are on their way, in the order they were asked for."""
+        return list(self._orders[group].values())
+
+    def cancel(self, group: str, node: str) -> None:
+        """Give up on an order: the target goes down with it."""
+        if self._orders[group].pop(node, None) is not None:
+            self._targets[group] = max(self.groups[group].min, self._targets[group] - 1)
+            self.wake(group)
+
+    # As a controller
+
+    def keys(self, view: View, kind: str, old: Obj | None, new: Obj | None, now: datetime) -> Iterable[str]:
+        """A node's group, when the node came or went."""
+        item = new or old
+        assert item is not None
+        group = labels_of(item).get(GROUP_LABEL, "")
+        if group not in self.groups or (old is not None and new is not None):
+            return []
+        name = item["metadata"]["name"]
+        if new is None:
+            self._there[group].pop(name, None)
+        else:
+            self._there[group][name] = None
+            self._orders[group].pop(name, None)
+        return [group]
+
+    def reconcile(self, view: View, key: str, now: datetime) -> list[Write]:
+        """Order what is missing, drop what is too much, hand over what has booted."""
+        group, orders, there = self.groups[key], self._orders[key], self._there[key]
+        # What a group has from the start was there before the story begins.
+        boot = timedelta(seconds=group.boot_s) if key in self._begun else timedelta()
+        self._begun[key] = None
+        while len(there) + len(orders) < self._targets[key]:
+            self._numbers[key] += 1
+            number = self._numbers[key]
+            orders[f"{key}-{number}"] = Order(f"{key}-{number}", number, now, None)
+        for name in reversed(list(orders)):
+            if len(there) + len(orders) > self._targets[key]:
+                del orders[name]
+        free = self._supply.get(key, group.max) - len(there)
+        for name, order in orders.items():
+            if free > 0 and order.ready_at is None:
+                orders[name] = Order(order.node, order.number, order.asked_at, now + boot)
+            elif free <= 0 and order.ready_at is not None:
+                orders[name] = Order(order.node, order.number, order.asked_at, None)
+            free -= 1
+        due = [order for order in orders.values() if order.ready_at is not None]
+        writes: list[Write] = [
+            Create(node_of(group, order.node, order.number - 1))
+            for order in due
+            if order.ready_at is not None and order.ready_at <= now
+        ]
+        later = [order.ready_at for order in due if order.ready_at is not None and order.ready_at > now]
+        return [*writes, Again(min(later))] if later else writes
