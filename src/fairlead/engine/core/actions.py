@@ -7,7 +7,7 @@ import msgspec
 __all__ = ["Action", "BindPod", "EvictPod", "HoldPod", "NominatePod", "ReleasePod", "Say"]
 
 
-class BindPod(msgspec.Struct, frozen=True, tag=True, gc=False):
+class BindPod(msgspec.Struct, frozen=True, tag=True, tag_field="action", gc=False):
     """Bind a pod to a node. `unit` is the pod or gang it belongs to."""
 
     pod: str
@@ -16,7 +16,7 @@ class BindPod(msgspec.Struct, frozen=True, tag=True, gc=False):
     unit: str
 
 
-class EvictPod(msgspec.Struct, frozen=True, tag=True, gc=False):
+class EvictPod(msgspec.Struct, frozen=True, tag=True, tag_field="action", gc=False):
     """Evict a pod for `unit`, which the core knows by `unit_id`. Ask `Core.confirms` just before sending."""
 
     pod: str
@@ -27,7 +27,7 @@ class EvictPod(msgspec.Struct, frozen=True, tag=True, gc=False):
     message: str
 
 
-class HoldPod(msgspec.Struct, frozen=True, tag=True, gc=False):
+class HoldPod(msgspec.Struct, frozen=True, tag=True, tag_field="action", gc=False):
     """A pod stays without a node. `unschedulable`: write ``PodScheduled=False, Unschedulable``.
 
     Without it the pod only waits (an incomplete gang, say) and autoscalers must not act on it.
@@ -40,7 +40,7 @@ class HoldPod(msgspec.Struct, frozen=True, tag=True, gc=False):
     unit: str
 
 
-class NominatePod(msgspec.Struct, frozen=True, tag=True, gc=False):
+class NominatePod(msgspec.Struct, frozen=True, tag=True, tag_field="action", gc=False):
     """Write ``status.nominatedNodeName``; an empty node clears it."""
 
     pod: str
@@ -48,7 +48,7 @@ class NominatePod(msgspec.Struct, frozen=True, tag=True, gc=False):
     node: str
 
 
-class ReleasePod(msgspec.Struct, frozen=True, tag=True, gc=False):
+class ReleasePod(msgspec.Struct, frozen=True, tag=True, tag_field="action", gc=False):
     """Delete a bound member of a gang that could not be completed; its controller recreates it."""
 
     pod: str
@@ -57,7 +57,7 @@ class ReleasePod(msgspec.Struct, frozen=True, tag=True, gc=False):
     message: str
 
 
-class Say(msgspec.Struct, frozen=True, tag=True, gc=False):
+class Say(msgspec.Struct, frozen=True, tag=True, tag_field="action", gc=False):
     """An event about a pod for people to read."""
 
     pod: str

@@ -9,14 +9,14 @@ from fairlead.kube.meta import Object
 __all__ = ["BindFailed", "Event", "EvictFailed", "Gone", "Seen"]
 
 
-class Seen(msgspec.Struct, frozen=True, tag=True, gc=False):
+class Seen(msgspec.Struct, frozen=True, tag=True, tag_field="event", gc=False):
     """An object was added or changed. `kind` is Kubernetes' (``Pod``, ``Node``, ``PodGroup``, …)."""
 
     kind: str
     object: Object
 
 
-class Gone(msgspec.Struct, frozen=True, tag=True, gc=False):
+class Gone(msgspec.Struct, frozen=True, tag=True, tag_field="event", gc=False):
     """An object was deleted. `uid` may be empty where it does not matter (anything but pods)."""
 
     kind: str
@@ -25,7 +25,7 @@ class Gone(msgspec.Struct, frozen=True, tag=True, gc=False):
     uid: str = ""
 
 
-class BindFailed(msgspec.Struct, frozen=True, tag=True, gc=False):
+class BindFailed(msgspec.Struct, frozen=True, tag=True, tag_field="event", gc=False):
     """A bind that we asked for was refused or given up; the pod has no node by our doing."""
 
     pod: str
@@ -34,7 +34,7 @@ class BindFailed(msgspec.Struct, frozen=True, tag=True, gc=False):
     message: str = ""
 
 
-class EvictFailed(msgspec.Struct, frozen=True, tag=True, gc=False):
+class EvictFailed(msgspec.Struct, frozen=True, tag=True, tag_field="event", gc=False):
     """An eviction was refused. `final`: it will never be granted (a pod under two budgets, say)."""
 
     pod: str

@@ -66,6 +66,10 @@ class Service:
         )
         return min((time for time in times if time is not None), default=None)
 
+    def waiting(self) -> list[str]:
+        """The pods that wait in the queue, in order."""
+        return [pod.metadata.key for unit in self.queue.units() for pod in unit.members]
+
     # What happened
 
     def forget(self, uid: str) -> None:

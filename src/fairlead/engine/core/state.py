@@ -73,10 +73,14 @@ KINDS: dict[str, type[Object]] = {
 
 
 class State:
-    """See the module. `pending` are our pods without a node, by UID, with the priority that counts."""
+    """See the module. `pending` are our pods without a node, by UID, with the priority that counts.
 
-    def __init__(self, settings: Settings) -> None:
+    `any_scheduler`: every pod is ours to place, whichever scheduler it names.
+    """
+
+    def __init__(self, settings: Settings, *, any_scheduler: bool = False) -> None:
         self.settings = settings
+        self._any_scheduler = any_scheduler
         self.snapshot = Snapshot(capacity=settings.capacity, scheduler_names=settings.scheduler_names)
         self.room = Room(self.snapshot)
         self.gangs = Gangs(settings.settle_s)
@@ -151,7 +155,7 @@ class State:
 
     def ours(self, pod: Pod) -> bool:
         """Whether the pod is ours to place."""
-        return pod.spec.scheduler_name in self.settings.scheduler_names
+        return self._any_scheduler or pod.spec.scheduler_name in self.settings.scheduler_names
 
     def priority(self, pod: Pod) -> Priority:
         """The priority that counts."""

@@ -1,0 +1,155 @@
+"""Answers about a whole cluster: the plan for all that waits, and preemption for one pod.
+
+A plan is what the scheduler core does when every bind and eviction it asks for happens at once, until
+it asks for nothing more; so a plan that is applied and made again is empty. Preemption is asked of the
+same state, but looks at no scheduler names: it answers what kube-scheduler's would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from fairlead.engine import rules
+from fairlead.engine.core.actions import Action, BindPod, EvictPod, ReleasePod
+from fairlead.engine.core.core import Core
+from fairlead.engine.core.events import Event, Gone, Seen
+from fairlead.engine.core.state import State
+from fairlead.engine.gangs import created_at
+from fairlead.engine.plan import Bind, Eviction, Hold, Plan, Preemption
+from fairlead.engine.preemption import Preemption as Search
+from fairlead.engine.settings import Settings
+from fairlead.kube.pod import Pod
+
+if TYPE_CHECKING:
+    from fairlead.engine.cluster import Cluster
+
+__all__ = ["plan", "preempt"]
+
+# Evictions make room for binds, which make company for others: more rounds than this were never seen.
+_ROUNDS = 1000
+
+
+def plan(cluster: Cluster, *, scheduler_names: tuple[str, ...], now: float | None) -> Plan:
+    """See `Cluster.plan`."""
+    settings = Settings(
+        scheduler_names=scheduler_names,
+        pdb=cluster.pdb,
+        capacity=cluster.capacity,
+        # Nothing goes wrong in a plan, so nobody has to rest.
+        backoff_s=0.0,
+    )
+    core = Core(settings)
+    pods = {pod.metadata.uid: pod for pod in _pods(cluster)}
+    if now is None:
+        now = _newest(cluster) + settings.settle_s
+    events: list[Event] = [Seen(kind, thing) for kind, thing in cluster.objects]
+    events += [Seen("Pod", pod) for pod in pods.values()]
+    binds: list[Bind] = []
+    evictions: list[Eviction] = []
+    for _ in range(_ROUNDS):
+        actions = core.handle(events, now)
+        binds += [Bind(action.pod, action.node) for action in actions if isinstance(action, BindPod)]
+        evictions += [Eviction(action.pod, action.unit) for action in actions if isinstance(action, EvictPod)]
+        events = list(_happened(actions, pods))
+        if not events:
+            break
+    return Plan(tuple(binds), tuple(evictions), tuple(_holds(cluster, core)), _gangs(core, pods))
+
+
+def preempt(cluster: Cluster, pod: Pod) -> Preemption:
+    """See `Cluster.preempt`."""
+    pod = _identified(pod)
+    state = State(Settings(pdb=cluster.pdb, capacity=cluster.capacity), any_scheduler=True)
+    for kind, thing in cluster.objects:
+        state.seen(kind, thing)
+    for other in _pods(cluster):
+        if other.metadata.key != pod.metadata.key:
+            state.pod_seen(other)
+    priority = state.priority(pod).value
+    room, snapshot = state.room, state.snapshot
+    if pod.spec.preemption_policy == "Never":
+        return Preemption(None, reason="not eligible due to preemptionPolicy=Never.")
+    cls = snapshot.class_of(pod)
+    search = Search(room, state.gangs, state.budgets, respect=cluster.pdb == "respect")
+    with room.seen_by(f"pod:{pod.metadata.uid}", priority):
+        verdicts = snapshot.verdicts(cls)
+        fits = verdicts.feasible
+        without = room.without_nominated(cls)
+        if (fits if without is None else fits & without).any():
+            return Preemption(None, reason="fits without preemption")
+        nominated = snapshot.nodes.slot(pod.status.nominated_node_name)
+        if (
+            nominated >= 0
+            and not verdicts.unresolvable[nominated]
+            and any(placed.leaving and placed.priority < priority for placed in snapshot.pods_on(nominated))
+        ):
+            reason = "not eligible due to a terminating pod on the nominated node."
+            return Preemption(None, reason=reason)
+        rejection = rules.rejection(snapshot, cls)
+        offer = None
+        if rejection is None or rejection.resolvable:
+            offer = search.best(cls, priority)
+    if offer is None:
+        return Preemption(None, reason="Preemption is not helpful for scheduling")
+    victims = tuple(victim.key for victim in offer.victims)
+    return Preemption(snapshot.nodes.name(offer.slot), victims, offer.cost[0])
+
+
+def _pods(cluster: Cluster) -> Iterator[Pod]:
+    for pod in cluster.pods.values():
+        yield _identified(pod)
+
+
+def _identified(pod: Pod) -> Pod:
+    """A pod in a file may have no UID; there its name is as good."""
+    if pod.metadata.uid:
+        return pod
+    metadata = msgspec.structs.replace(pod.metadata, uid=pod.metadata.key)
+    return msgspec.structs.replace(pod, metadata=metadata)
+
+
+def _newest(cluster: Cluster) -> float:
+    stamps = [created_at(pod.metadata) for pod in cluster.pods.values()]
+    stamps += [created_at(owner.metadata) for _, owner in cluster.owners]
+    return max(stamps, default=0.0)
+
+
+def _happened(actions: list[Action], pods: dict[str, Pod]) -> Iterator[Event]:
+    """What the API server would say if every action succeeded at once."""
+    for action in actions:
+        match action:
+            case BindPod():
+                pod = pods[action.uid]
+                spec = msgspec.structs.replace(pod.spec, node_name=action.node)
+                pods[action.uid] = pod = msgspec.structs.replace(pod, spec=spec)
+                yield Seen("Pod", pod)
+            case EvictPod() | ReleasePod():
+                pod = pods.pop(action.uid)
+                yield Gone("Pod", pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
+            case _:
+                pass
+
+
+def _holds(cluster: Cluster, core: Core) -> Iterator[Hold]:
+    told = {key: message for key, message, _ in core.service.holds.all()}
+    for uid, pod in core.state.gated.items():
+        standing = core.standing(pod.metadata.key)
+        told[pod.metadata.key] = standing.message if standing else uid
+    for key in core.service.waiting():
+        yield Hold(key, told.pop(key, "waiting"))
+    for key in sorted(told):
+        yield Hold(key, told[key])
+    for key, error in sorted(cluster.broken.items()):
+        yield Hold(key, str(error))
+
+
+def _gangs(core: Core, pods: dict[str, Pod]) -> dict[str, str]:
+    found = {}
+    for uid, pod in sorted(pods.items(), key=lambda item: item[1].metadata.key):
+        gang = core.state.gangs.name_of(uid)
+        if gang:
+            found[pod.metadata.key] = gang
+    return found
