@@ -1,0 +1,164 @@
+"""The real kube-scheduler as an oracle: a state goes onto a real API server, then it may decide.
+
+The scheduler is started only when everything is there: it reads all of it before it looks at the first
+pod, and takes the pods by priority, so that what it saw for each of them is known exactly. Failed pods
+are not tried again while it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from fairlead.errors import ApiError
+from fairlead.kube.resources import Resource
+from fairlead.rig.controlplane import ControlPlane
+from fairlead.rig.processes import wait_until
+
+Object = dict[str, Any]
+
+_RESOURCES = {
+    resource.kind: resource
+    for resource in (
+        Resource("", "v1", "namespaces", "Namespace", namespaced=False),
+        Resource("", "v1", "nodes", "Node", namespaced=False),
+        Resource("", "v1", "pods", "Pod"),
+        Resource("", "v1", "services", "Service"),
+        Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim"),
+        Resource("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False),
+        Resource("apps", "v1", "replicasets", "ReplicaSet"),
+        Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget"),
+        Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False),
+        Resource("storage.k8s.io", "v1", "csinodes", "CSINode", namespaced=False),
+        Resource("storage.k8s.io", "v1", "csidrivers", "CSIDriver", namespaced=False),
+        Resource("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity"),
+        Resource("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", namespaced=False),
+        Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False),
+    )
+}
+
+# What would get in the way: they taint nodes, demand accounts, or keep what is to be deleted.
+_APISERVER = (
+    "--disable-admission-plugins=TaintNodesByCondition,ServiceAccount,StorageObjectInUseProtection,Priority",
+)
+_SCHEDULER: Object = {"podInitialBackoffSeconds": 600, "podMaxBackoffSeconds": 600}
+_NO_RETRIES = "--feature-gates=SchedulerPopFromBackoffQ=false"
+
+_HEAVY = {
+    "apiVersion": "node.k8s.io/v1",
+    "kind": "RuntimeClass",
+    "metadata": {"name": "heavy"},
+    "handler": "heavy",
+    "overhead": {"podFixed": {"cpu": "155m", "memory": "33Mi"}},
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Where the scheduler put a pod, or what it said."""
+
+    node: str
+    message: str
+
+
+class Oracle:
+    """A control plane on which one state after the other is judged."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self.plane = plane
+        self.api = plane.api
+        self.create(_HEAVY)
+
+    def create(self, thing: Object) -> Object | None:
+        """Create an object with its status and, if it is marked so, begin its deletion; None: refused."""
+        terminating = thing.get("terminating", False)
+        body = {key: value for key, value in thing.items() if key != "terminating"}
+        resource = _RESOURCES[body["kind"]]
+        namespace = body["metadata"].get("namespace")
+        name = body["metadata"]["name"]
+        try:
+            made = self.api.create(resource.path(namespace), body)
+        except ApiError as error:
+            if error.code == 409:
+                return self.api.get(resource.path(namespace, name))
+            if error.code in (403, 422):
+                return None
+            raise
+        if "status" in body and body["kind"] != "Node":
+            self.api.patch(resource.path(namespace, name, "status"), {"status": body["status"]})
+        if terminating:
+            self.api.request("DELETE", resource.path(namespace, name), {"gracePeriodSeconds": 0})
+        return made
+
+    def objects(self, kinds: list[str] | None = None) -> list[Object]:
+        """Everything that is there, as the API server has it."""
+        found = []
+        for kind, resource in _RESOURCES.items():
+            if kinds is None or kind in kinds:
+                for item in self.api.get(resource.path())["items"]:
+                    found.append({**item, "kind": kind, "apiVersion": resource.api_version})
+        return found
+
+    def outcomes(self, pods: list[Object]) -> dict[str, Outcome]:
+        """Let the scheduler decide on pods that are there; by namespace/name."""
+        wanted = {key_of(pod) for pod in pods}
+        found: dict[str, Outcome] = {}
+
+        def decided() -> bool:
+            for pod in self.api.get(_RESOURCES["Pod"].path())["items"]:
+                outcome = _outcome(pod)
+                if outcome is not None and key_of(pod) in wanted:
+                    found.setdefault(key_of(pod), outcome)
+            return len(found) == len(wanted)
+
+        self.plane.start_scheduler(_SCHEDULER, qps=5000, arguments=[_NO_RETRIES])
+        try:
+            wait_until(decided, "kube-scheduler to decide on every pod", timeout_s=60)
+        finally:
+            self.plane.stop_program("kube-scheduler")
+        return found
+
+    def clear(self) -> None:
+        """Delete everything but namespaces and runtime classes."""
+        kept = ("Namespace", "RuntimeClass")
+        for thing in self.objects([kind for kind in _RESOURCES if kind not in kept]):
+            resource = _RESOURCES[thing["kind"]]
+            metadata = thing["metadata"]
+            path = resource.path(metadata.get("namespace"), metadata["name"])
+            if metadata["name"] == "kubernetes" and thing["kind"] == "Service":
+                continue
+            if metadata.get("finalizers"):
+                self.api.patch(path, {"metadata": {"finalizers": None}})
+            try:
+                self.api.request("DELETE", path, {"gracePeriodSeconds": 0})
+            except ApiError as error:
+                if error.code != 404:
+                    raise
+        events = "/api/v1/namespaces/{}/events"
+        for namespace in self.objects(["Namespace"]):
+            self.api.request("DELETE", events.format(namespace["metadata"]["name"]))
+
+
+@contextmanager
+def running_oracle() -> Iterator[Oracle]:
+    """An oracle on a control plane of its own."""
+    with ControlPlane(apiserver_args=_APISERVER) as plane:
+        yield Oracle(plane)
+
+
+def key_of(thing: Object) -> str:
+    return f"{thing['metadata']['namespace']}/{thing['metadata']['name']}"
+
+
+def _outcome(pod: Object) -> Outcome | None:
+    status = pod.get("status", {})
+    # A pod that waits for its volumes says where it is going before it is bound.
+    node = pod["spec"].get("nodeName") or status.get("nominatedNodeName")
+    if node:
+        return Outcome(node, "")
+    for condition in status.get("conditions", []):
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            return Outcome("", condition.get("message", ""))
+    return None
