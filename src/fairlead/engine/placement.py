@@ -44,18 +44,11 @@ def group(room: Room, pods: Sequence[Pod]) -> list[Group]:
 def place_together(room: Room, groups: Sequence[Group], needed: int, mask: Bools | None) -> Placement | None:
     """Place at least `needed` of the pods, and leave them placed; None, and nothing placed, otherwise."""
     snapshot = room.snapshot
-    if not _may_fit(room, groups, needed, mask):
-        return None
-    ordered = sorted(
-        enumerate(groups),
-        key=lambda one: (
-            int(np.count_nonzero(snapshot.feasible(one[1].cls))),
-            -int(one[1].cls.amounts[:-1].max(initial=0)),
-            one[0],
-        ),
-    )
-    groups = [each for _, each in ordered]
-    for within, pack in _ways(room, groups):
+    if len(groups) > 1:
+        groups = sorted(groups, key=lambda each: _ease(room, each))
+    for tries, (within, pack) in enumerate(_ways(room, groups)):
+        if tries == 1 and not _may_fit(room, groups, needed, mask):
+            return None
         usual = snapshot.pack
         snapshot.pack = pack
         try:
@@ -75,6 +68,12 @@ def capacity(free: Ints, cls: PodClass, allowed: Bools) -> int:
             here = free[row][allowed] // amount
             room_for = here if room_for is None else np.minimum(room_for, here)
     return int(np.maximum(room_for, 0).sum()) if room_for is not None else 0
+
+
+def _ease(room: Room, each: Group) -> tuple[int, int]:
+    """Sorts the hardest to place first: the fewest nodes to choose from, then the largest request."""
+    nodes = int(np.count_nonzero(room.snapshot.feasible(each.cls)))
+    return nodes, -int(each.cls.amounts[:-1].max(initial=0))
 
 
 def _attempt(room: Room, groups: Sequence[Group], needed: int, mask: Bools | None) -> Placement | None:
