@@ -23,6 +23,7 @@ __all__ = [
     "forbidden",
     "internal",
     "invalid",
+    "invalid_options",
     "invalid_value",
     "method_not_allowed",
     "no_such_path",
@@ -125,6 +126,20 @@ def invalid(resource: Resource, name: str, errors: Sequence[FieldError]) -> ApiE
         {"reason": error.reason, "message": error.text, "field": error.field} for error in errors
     ]
     return ApiError.of(422, "Invalid", f'{resource.kind} "{name}" is invalid: {said}', details=details)
+
+
+def invalid_options(kind: str, error: FieldError) -> ApiError:
+    """422 for a request's options rather than its object."""
+    return ApiError.of(
+        422,
+        "Invalid",
+        f'{kind}.meta.k8s.io "" is invalid: {error}',
+        details={
+            "group": "meta.k8s.io",
+            "kind": kind,
+            "causes": [{"reason": error.reason, "message": error.text, "field": error.field}],
+        },
+    )
 
 
 def bad_request(message: str) -> ApiError:

@@ -243,7 +243,7 @@ class Api:
             again = partial(
                 self.stage_update, resource, item, namespace, options, name=name, subresource=subresource
             )
-        new = writes.prepare_update(self, served, item, old, subresource)
+        new = writes.prepare_update(self, served, item, old, subresource, applying=False)
         return self._stage_replacing(served, new, old, subresource, options=options, again=again)
 
     def stage_patch(
@@ -261,15 +261,13 @@ class Api:
         served = self.serving(resource)
         old = self.store.get(resource, namespace if resource.namespaced else "", name)
         if old is None and kind == "apply" and not subresource:
-            created = apply_patch(
-                kind, served, None, patch, manager=options.field_manager, now=self.clock.now()
-            )
+            created = self._patched(kind, served, {"metadata": {}}, patch, options)
             created["metadata"].setdefault("name", name)
             return self.stage_create(resource, created, namespace, options)
         if old is None:
             raise answers.not_found(resource, name)
-        patched = apply_patch(kind, served, old, patch, manager=options.field_manager, now=self.clock.now())
-        new = writes.prepare_update(self, served, patched, old, subresource)
+        patched = self._patched(kind, served, old, patch, options)
+        new = writes.prepare_update(self, served, patched, old, subresource, applying=kind == "apply")
         again = partial(
             self.stage_patch, resource, name, patch, namespace, options, kind=kind, subresource=subresource
         )
@@ -310,6 +308,17 @@ class Api:
         if resource not in self.registry:
             raise answers.no_such_path()
         return self.registry.served(resource)
+
+    def _patched(self, kind: PatchKind, served: Served, old: Object, patch: Any, options: Options) -> Object:
+        return apply_patch(
+            kind,
+            served,
+            old,
+            patch,
+            manager=options.field_manager,
+            force=options.force,
+            now=self.clock.now(),
+        )
 
     # Committing
 

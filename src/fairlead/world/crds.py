@@ -41,6 +41,7 @@ def served_by(definition: Object) -> Served:
         short=tuple(names.get("shortNames") or ()),
         categories=tuple(names.get("categories") or ()),
         subresources=tuple(name for name in ("status", "scale") if name in subresources),
+        list_kind=names.get("listKind", ""),
         custom=True,
         scale_paths=dict(subresources.get("scale") or {}),
         columns={

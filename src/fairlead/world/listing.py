@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import msgspec
 
 from fairlead.errors import ApiError, Gone
-from fairlead.world.answers import bad_request, invalid_value
+from fairlead.world.answers import bad_request, invalid_options, invalid_value
 from fairlead.world.schema.resources import Resource
 from fairlead.world.selection import Selection
 from fairlead.world.store import Object, Store, key_of
@@ -135,18 +135,8 @@ def _version(store: Store, page: Page) -> int:
     return store.rv
 
 
-def _invalid(field_name: str, value: str, why: str) -> ApiError:
-    error = invalid_value(field_name, value, why)
-    return ApiError.of(
-        422,
-        "Invalid",
-        f'ListOptions.meta.k8s.io "" is invalid: {error}',
-        details={
-            "group": "meta.k8s.io",
-            "kind": "ListOptions",
-            "causes": [{"reason": error.reason, "message": error.text, "field": error.field}],
-        },
-    )
+def _invalid(field: str, value: str, why: str) -> ApiError:
+    return invalid_options("ListOptions", invalid_value(field, value, why))
 
 
 def _expired(store: Store, start: str) -> ApiError:

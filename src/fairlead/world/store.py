@@ -62,6 +62,9 @@ def gone(rv: int, oldest: int) -> ApiError:
     return ApiError.of(410, "Expired", f"too old resource version: {rv} ({oldest})")
 
 
+_ENCODED = 1000  # latest changes that keep their encoded frames; a watcher further behind encodes anew
+
+
 class _Shelf:
     """One resource's objects in key order, its namespaces, and its part of the history."""
 
@@ -223,6 +226,8 @@ class Store:
     def _commit(self, shelf: _Shelf, change: Change) -> None:
         shelf.changes.append(change)
         shelf.versions.append(change.rv)
+        if len(shelf.changes) > _ENCODED:
+            shelf.changes[-_ENCODED - 1].encoded.clear()
         if len(shelf.changes) > 2 * self._history:  # in halves, so that trimming costs nothing per write
             cut = len(shelf.changes) - self._history
             shelf.compacted = shelf.versions[cut - 1]

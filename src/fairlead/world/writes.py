@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fairlead.world import answers, plugins
+from fairlead.world.patches.apply import release_changed
 from fairlead.world.schema import names
 from fairlead.world.schema.kinds import strategy_of
 from fairlead.world.schema.resources import NAMESPACES, NODES, Resource, Served
@@ -83,8 +84,10 @@ def finish_create(api: Api, served: Served, new: Object, *, changed: bool) -> Ob
     return new
 
 
-def prepare_update(api: Api, served: Served, item: Object, old: Object, subresource: str) -> Object:
-    """A private, defaulted copy of the object that is to replace `old`."""
+def prepare_update(
+    api: Api, served: Served, item: Object, old: Object, subresource: str, *, applying: bool
+) -> Object:
+    """A private, defaulted copy of the object that is to replace `old`; `applying` by server-side apply."""
     resource = served.resource
     new = _copy(served, item)
     metadata, held = new["metadata"], old["metadata"]
@@ -100,7 +103,10 @@ def prepare_update(api: Api, served: Served, item: Object, old: Object, subresou
         metadata["namespace"] = held["namespace"]
     _strategy(served).default(new)
     plugins.admit_update(resource, new, old)
-    return _keep(served, new, old, subresource)
+    new = _keep(served, new, old, subresource)
+    if not applying:
+        _release(served, new, old)
+    return new
 
 
 def finish_update(
@@ -109,11 +115,17 @@ def finish_update(
     """The object as it is stored, or `old` itself when nothing differs."""
     strategy = _strategy(served)
     if changed:
-        new = prepare_update(api, served, new, old, subresource)
+        new = prepare_update(api, served, new, old, subresource, applying=True)
     if strategy.generation and not subresource and _spec(new) != _spec(old):
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
     _validate(served.resource, strategy, new, old)
     return old if new == old else new
+
+
+def _release(served: Served, new: Object, old: Object) -> None:
+    struct = None if served.custom else struct_of(served.resource, served.storage_version)
+    new["metadata"].pop("managedFields", None)
+    release_changed(new, old, struct or "")
 
 
 def _clear_status(served: Served, new: Object) -> None:

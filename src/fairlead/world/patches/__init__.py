@@ -9,19 +9,50 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal
 
+from fairlead.errors import ApiError
+from fairlead.world.patches.apply import apply_configuration
 from fairlead.world.patches.json_patch import json_patch
 from fairlead.world.patches.merge import merge_patch
+from fairlead.world.patches.strategic import strategic_patch
 from fairlead.world.schema.resources import Served
+from fairlead.world.schema.types import struct_of
 
-__all__ = ["PatchKind", "apply_patch", "json_patch", "merge_patch"]
+__all__ = ["PatchKind", "apply_configuration", "apply_patch", "json_patch", "merge_patch", "strategic_patch"]
 
 PatchKind = Literal["json", "merge", "strategic", "apply"]
 
+_ACCEPTED = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
+
 
 def apply_patch(
-    kind: PatchKind, served: Served, old: dict[str, Any] | None, patch: Any, *, manager: str, now: datetime
+    kind: PatchKind,
+    served: Served,
+    old: dict[str, Any],
+    patch: Any,
+    *,
+    manager: str = "",
+    force: bool = False,
+    now: datetime,
 ) -> dict[str, Any]:
-    """The object that a patch makes of `old`."""
-    if kind == "json":
-        return json_patch(old, patch)
-    return merge_patch(old, patch)
+    """The object that a patch makes of `old` (for ``apply`` of a new object: of an empty one)."""
+    struct = None if served.custom else struct_of(served.resource, served.storage_version)
+    result: Any
+    match kind:
+        case "json":
+            result = json_patch(old, patch)
+        case "merge":
+            result = merge_patch(old, patch)
+        case "strategic":
+            if struct is None:
+                raise ApiError.of(
+                    415,
+                    "UnsupportedMediaType",
+                    "the body of the request was in an unknown format - accepted media types include: "
+                    + _ACCEPTED,
+                )
+            result = strategic_patch(old, patch, struct)
+        case "apply":
+            result = apply_configuration(old, patch, struct or "", manager=manager, force=force, now=now)
+    if not isinstance(result, dict):
+        raise ApiError.of(422, "Invalid", "the patch does not leave an object")
+    return result

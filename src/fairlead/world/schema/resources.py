@@ -45,6 +45,7 @@ class Served:
     verbs: tuple[str, ...] = ALL_VERBS
     subresources: tuple[str, ...] = ()
     group: str | None = None
+    list_kind: str = ""
     custom: bool = False
     """Stored without a schema of ours: a CustomResourceDefinition's."""
     scale_paths: dict[str, str] = field(default_factory=dict)
@@ -56,6 +57,11 @@ class Served:
     def api_group(self) -> str:
         """The group it is served under (events.k8s.io serves a resource of the core group)."""
         return self.resource.group if self.group is None else self.group
+
+    @property
+    def kind_of_list(self) -> str:
+        """The kind of lists of it."""
+        return self.list_kind or f"{self.resource.kind}List"
 
     @property
     def storage_version(self) -> str:

@@ -1,0 +1,270 @@
+"""The resource endpoints: each method on a target becomes one verb of the `Api`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fairlead.world import answers
+from fairlead.world.admission import Staged
+from fairlead.world.api import Admitted, Api, Options, Removal
+from fairlead.world.events import from_events_api
+from fairlead.world.http import params
+from fairlead.world.http.reviews import answer_review, is_review
+from fairlead.world.http.targets import Target
+from fairlead.world.patches import PatchKind, apply_patch
+from fairlead.world.schema.resources import PODS
+from fairlead.world.schema.shape import unknown_fields
+from fairlead.world.schema.types import struct_of
+from fairlead.world.store import Object
+from fairlead.world.subresources import stage_bind, stage_evict, stage_scale
+
+__all__ = ["Answer", "Verbs"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What to send: an object (or a Status) and its HTTP code."""
+
+    body: Object
+    code: int = 200
+    warnings: tuple[str, ...] = ()
+
+
+# Kinds whose deletion answers with the object itself instead of a Status.
+_RETURNS_DELETED = frozenset(
+    {
+        "pods",
+        "namespaces",
+        "persistentvolumes",
+        "persistentvolumeclaims",
+        "podtemplates",
+        "resourcequotas",
+        "serviceaccounts",
+        "services",
+        "csidrivers.storage.k8s.io",
+        "csinodes.storage.k8s.io",
+        "storageclasses.storage.k8s.io",
+        "volumeattachments.storage.k8s.io",
+        "deviceclasses.resource.k8s.io",
+        "resourceclaims.resource.k8s.io",
+        "resourceclaimtemplates.resource.k8s.io",
+        "resourceslices.resource.k8s.io",
+    }
+)
+
+
+class Verbs:
+    """Writes over the wire; all of them pass admission with webhooks."""
+
+    def __init__(self, api: Api, admitted: Admitted) -> None:
+        self.api = api
+        self.admitted = admitted
+
+    def get(self, target: Target) -> Object:
+        """GET of an object or subresource."""
+        resource, name = target.served.resource, target.name
+        if target.subresource == "scale":
+            return self.api.get_scale(resource, name, target.namespace)
+        if target.subresource in ("", "status", "resize", "ephemeralcontainers"):
+            return self.api.get(resource, name, target.namespace)
+        raise answers.method_not_allowed(resource)
+
+    async def post(self, target: Target, query: Mapping[str, str], body: Any, user: str) -> Answer:
+        """POST: create an object, or act through a subresource."""
+        resource = target.served.resource
+        options = params.write_options(query, user)
+        body = _an_object(body)
+        if target.subresource or resource.kind == "Binding":
+            return await self._act(target, body, options)
+        if target.name:
+            raise answers.method_not_allowed(resource)
+        warnings = self._checked(target, query, body)
+        if is_review(resource.kind):
+            return Answer(
+                answer_review(resource.kind, target.served.api_version_of(target.version), body), 201
+            )
+        item = _inbound(target, body)
+        staged = self.api.stage_create(resource, item, target.namespace, options)
+        return Answer(await self.admitted.commit(staged), 201, warnings)
+
+    async def put(self, target: Target, query: Mapping[str, str], body: Any, user: str) -> Answer:
+        """PUT: replace an object or its subresource."""
+        resource, namespace = target.served.resource, target.namespace
+        options = params.write_options(query, user)
+        body = _an_object(body)
+        if not target.name:
+            raise answers.method_not_allowed(resource)
+        if target.subresource == "scale":
+            scale = stage_scale(self.api, resource, target.name, body, namespace, options=options)
+            return Answer(await self.admitted.commit(scale))
+        warnings = self._checked(target, query, body)
+        name = (body.get("metadata") or {}).get("name", "")
+        if name != target.name:
+            raise answers.bad_request(
+                f"the name of the object ({name}) does not match the name on the URL ({target.name})"
+                if name
+                else "name must be provided"
+            )
+        existed = self.api.store.get(resource, namespace, target.name) is not None
+        staged = self.api.stage_update(
+            resource,
+            _inbound(target, body),
+            namespace,
+            options,
+            name=target.name,
+            subresource=target.subresource,
+        )
+        return Answer(await self.admitted.commit(staged), 200 if existed else 201, warnings)
+
+    async def patch(
+        self, target: Target, query: Mapping[str, str], body: Any, kind: PatchKind, user: str
+    ) -> Answer:
+        """PATCH of an object or its subresource."""
+        resource, namespace, name = target.served.resource, target.namespace, target.name
+        options = params.write_options(query, user)
+        if not name:
+            raise answers.method_not_allowed(resource)
+        if options.force and kind != "apply":
+            problem = answers.field_forbidden("force", "may not be specified for non-apply patch")
+            raise answers.invalid_options("PatchOptions", problem)
+        if target.subresource == "scale":
+            return Answer(await self._patch_scale(target, body, kind, options))
+        if target.served.api_group == "events.k8s.io" and isinstance(body, dict):
+            body = from_events_api(body)
+            body.pop("apiVersion")
+        warnings = self._checked(target, query, body) if kind == "apply" else ()
+        existed = self.api.store.get(resource, namespace, name) is not None
+        staged = self.api.stage_patch(
+            resource, name, body, namespace, options, kind=kind, subresource=target.subresource
+        )
+        return Answer(await self.admitted.commit(staged), 200 if existed else 201, warnings)
+
+    async def delete(self, target: Target, query: Mapping[str, str], body: Any, user: str) -> Answer:
+        """DELETE of an object, or of everything selected."""
+        resource = target.served.resource
+        options = params.delete_options(query, body, user)
+        if target.subresource:
+            raise answers.method_not_allowed(resource)
+        if target.name:
+            staged = self.api.stage_delete(resource, target.name, target.namespace, options)
+            removal: Removal = await self.admitted.commit(staged)
+            if removal.removed and resource.qualified not in _RETURNS_DELETED:
+                return Answer(_deleted(target, removal.object))
+            return Answer(removal.object)
+        listing = self.api.delete_collection(
+            resource,
+            target.namespace,
+            options,
+            labels=query.get("labelSelector", ""),
+            fields=query.get("fieldSelector", ""),
+        )
+        return Answer(
+            {
+                "kind": target.served.kind_of_list,
+                "apiVersion": target.served.api_version_of(target.version),
+                "metadata": {"resourceVersion": str(self.api.store.rv)},
+                "items": listing.items,
+            }
+        )
+
+    async def _act(self, target: Target, body: Object, options: Options) -> Answer:
+        name = target.name or (body.get("metadata") or {}).get("name", "")
+        staged: Staged[Any]
+        if target.served.resource.kind == "Binding" or target.subresource == "binding":
+            staged = stage_bind(self.api, name, body, target.namespace, options)
+        elif target.subresource == "eviction":
+            self.api.get(PODS, name, target.namespace)
+            staged = stage_evict(self.api, name, body, target.namespace, options)
+        elif target.subresource == "token":
+            return Answer(_token(target, body, self.api), 201)
+        else:
+            raise answers.method_not_allowed(target.served.resource)
+        await self.admitted.commit(staged)
+        return Answer(
+            {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201
+        )
+
+    async def _patch_scale(self, target: Target, body: Any, kind: PatchKind, options: Options) -> Object:
+        resource, name, namespace = target.served.resource, target.name, target.namespace
+        old = self.api.get_scale(resource, name, namespace)
+        if kind == "strategic":
+            kind = "merge"  # a Scale has no lists
+        new = apply_patch(
+            kind, target.served, old, body, manager=options.field_manager, now=self.api.clock.now()
+        )
+        if (
+            (body or {})
+            and isinstance(body, dict)
+            and not (body.get("metadata") or {}).get("resourceVersion")
+        ):
+            new = {**new, "metadata": {**new["metadata"], "resourceVersion": ""}}
+        return await self.admitted.commit(
+            stage_scale(self.api, resource, name, new, namespace, options=options)
+        )
+
+    def _checked(self, target: Target, query: Mapping[str, str], body: Any) -> tuple[str, ...]:
+        """Refuse what is of another kind; name unknown fields as ``fieldValidation`` asks."""
+        served = target.served
+        kind, expected = body.get("kind"), served.api_version_of(target.version)
+        wanted = served.resource.kind
+        if kind and kind != wanted:
+            group, _, version = str(body.get("apiVersion", "")).rpartition("/")
+            raise answers.bad_request(
+                f'{kind} in version "{version or group}" cannot be handled as a {wanted}: no kind "{kind}" is '
+                f'registered for version "{body.get("apiVersion", "")}"'
+                if self.api.registry.of_kind(body.get("apiVersion", ""), kind) is None
+                else f"the object provided is unrecognized (must be of type {wanted}): {kind}"
+            )
+        if body.get("apiVersion") and body["apiVersion"] != expected:
+            raise answers.bad_request(
+                f"the API version in the data ({body['apiVersion']}) does not match the expected API version "
+                f"({expected})"
+            )
+        mode = query.get("fieldValidation", "Warn")
+        struct = None if served.custom else struct_of(served.resource, target.version)
+        if served.api_group == "events.k8s.io":
+            struct = "events/v1.Event"
+        if struct is None or mode == "Ignore":
+            return ()
+        unknown = [f'unknown field "{path}"' for path in unknown_fields(struct, body)]
+        if unknown and mode == "Strict":
+            raise answers.bad_request(
+                f'{wanted} in version "{target.version}" cannot be handled as a {wanted}: strict decoding '
+                f"error: {', '.join(unknown)}"
+            )
+        return tuple(unknown)
+
+
+def _an_object(body: Any) -> Object:
+    if not isinstance(body, dict):
+        raise answers.bad_request(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal into Go value of type struct "
+            "{ APIVersion string; Kind string }"
+            if body is not None
+            else "the body of the request is empty"
+        )
+    return body
+
+
+def _inbound(target: Target, body: Object) -> Object:
+    return from_events_api(body) if target.served.api_group == "events.k8s.io" else body
+
+
+def _deleted(target: Target, item: Object) -> Object:
+    details: Object = {"name": item["metadata"]["name"]}
+    if target.served.api_group:
+        details["group"] = target.served.api_group
+    details |= {"kind": target.served.resource.plural, "uid": item["metadata"]["uid"]}
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+
+
+def _token(target: Target, body: Object, api: Api) -> Object:
+    api.get(target.served.resource, target.name, target.namespace)
+    return {
+        **body,
+        "kind": "TokenRequest",
+        "apiVersion": "authentication.k8s.io/v1",
+        "status": {"token": f"embedded-{api.ids.uid()}", "expirationTimestamp": None},
+    }
