@@ -1,24 +1,31 @@
 """The embedded cluster: API, controllers, kubelet, scheduler and node groups, in one process.
 
 In virtual time everything happens inside `run_until`, on the spot and always in the same order; on
-the wall clock `start` lets it run by itself, and `serve` offers it over HTTP as well.
+the wall clock `serve` lets it live by itself and offers it over HTTP.
 """
 
 from __future__ import annotations
 
 import asyncio
+import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
+from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from fairlead.errors import FairleadError
 from fairlead.nodegroups import NodeGroup
-from fairlead.world.admission import Admitter, Hook
+from fairlead.world.admission import Hook
 from fairlead.world.api import Admitted, Api, DeleteOptions
 from fairlead.world.autoscaler import Autoscaler, Pacing
 from fairlead.world.clock import Clock, VirtualClock
 from fairlead.world.controllers import standard
 from fairlead.world.controllers.writes import Controller, Obj
+from fairlead.world.http.kubeconfig import write_kubeconfig
+from fairlead.world.http.server import Server, serve
+from fairlead.world.http.webhooks import Webhooks
 from fairlead.world.ids import CountedIds, IdSource, RandomIds
 from fairlead.world.kubelet import Kubelet, Pace
 from fairlead.world.mirror import Mirror
@@ -29,7 +36,7 @@ from fairlead.world.scheduler import Scheduler
 from fairlead.world.spot import SpotMarket
 from fairlead.world.store import Store
 
-__all__ = ["NotReached", "World"]
+__all__ = ["NotReached", "Serving", "World"]
 
 
 class NotReached(FairleadError):  # noqa: N818 (the hierarchy reads as what happened)
@@ -164,14 +171,73 @@ class World:
 
     # Wall clock
 
-    async def run(self, admitter: Admitter) -> None:
-        """Live on the wall clock until cancelled; `admitter` asks the webhooks that are configured."""
-        try:
-            await self.runner.run(Admitted(self.api, admitter))
-        finally:
-            await asyncio.sleep(0)
+    async def serve(
+        self, host: str = "127.0.0.1", port: int = 0, *, kubeconfig: Path | None = None
+    ) -> Serving:
+        """Let the cluster live on the wall clock and serve its API; port 0 takes a free one.
+
+        Without a path the kubeconfig goes to a folder of its own, which goes with the cluster.
+        """
+        if isinstance(self.clock, VirtualClock):
+            raise TypeError("a cluster in virtual time cannot be served: give it a WallClock")
+        folder = Path(tempfile.mkdtemp(prefix="fairlead-world-")) if kubeconfig is None else None
+        path = kubeconfig or (folder or Path()) / "kubeconfig"
+        webhooks = Webhooks(self.api)
+        server = await serve(self.api, host, port, admitter=webhooks)
+        write_kubeconfig(path, server.address)
+        life = asyncio.create_task(self.runner.run(Admitted(self.api, webhooks)), name="world")
+        return Serving(self, server, webhooks, life, kubeconfig=path, folder=folder)
 
     def close(self) -> None:
         """Let go of the store and all timers."""
         self.runner.close()
         self.mirror.close()
+
+
+class Serving:
+    """A cluster that is being served. `close` (or leaving the context) ends it in good order.
+
+    Should the cluster itself break, `close` raises what broke it.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        server: Server,
+        webhooks: Webhooks,
+        life: asyncio.Task[None],
+        *,
+        kubeconfig: Path,
+        folder: Path | None,
+    ) -> None:
+        self.world = world
+        self.url = server.address
+        self.kubeconfig = kubeconfig
+        self._server = server
+        self._webhooks = webhooks
+        self._life = life
+        self._folder = folder
+
+    async def close(self) -> None:
+        """Stop the controllers, end watches, give the socket and the folder back."""
+        self._life.cancel()
+        try:
+            await self._life
+        except asyncio.CancelledError:
+            pass  # asked for, one line above
+        finally:
+            self.world.close()
+            await self._server.close()
+            await self._webhooks.close()
+            if self._folder is not None:
+                shutil.rmtree(self._folder)
+
+    async def __aenter__(self) -> Serving:
+        """It is being served already."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        await self.close()

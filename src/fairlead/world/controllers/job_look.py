@@ -129,8 +129,10 @@ class Look:
         ]
         if ends:
             return max(ends)
-        at = pod["metadata"].get("deletionTimestamp") or pod["metadata"]["creationTimestamp"]
-        return min(parse_time(at), self.now)
+        meta = pod["metadata"]
+        if (deleted := meta.get("deletionTimestamp")) is not None:
+            return parse_time(deleted) - timedelta(seconds=meta.get("deletionGracePeriodSeconds") or 0)
+        return parse_time(meta["creationTimestamp"])
 
     # The Job's own rules about failures
 
