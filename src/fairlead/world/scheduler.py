@@ -7,9 +7,10 @@ that could help. It does not preempt.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 
+from fairlead.engine.rules.verdicts import Verdicts
 from fairlead.engine.snapshot.snapshot import Snapshot
 from fairlead.errors import BadObject
 from fairlead.kube.decode import convert
@@ -60,6 +61,8 @@ class Scheduler:
         self._queue: dict[str, None] = {}
         self._parked: dict[str, bool] = {}  # key → whether other pods' arrival could help it
         self._unsaid: dict[str, None] = {}  # parked, but their condition was not yet seen to say so
+        self.on_choice: Callable[[Obj, str, Verdicts], None] | None = None
+        """Called with the pod, the chosen node and all verdicts, for those who want to know why."""
 
     def keys(self, view: View, kind: str, old: Obj | None, new: Obj | None, now: datetime) -> Iterable[str]:
         """One queue: a new pod joins it, and what could help parked pods brings them back."""
@@ -118,8 +121,10 @@ class Scheduler:
         except BadObject as error:
             return self._park(pod, str(error), now, minds_others=False)
         if slot >= 0:
-            self._snapshot.assume(typed, slot, cls=cls)
             node = self._snapshot.nodes.name(slot)
+            if self.on_choice is not None:
+                self.on_choice(pod, node, self._snapshot.verdicts(cls))
+            self._snapshot.assume(typed, slot, cls=cls)
             said = f"Successfully assigned {key} to {node}"
             return [Bind(pod, node), Emit(pod, "Scheduled", said, NAME, action="Binding")]
         message = self._snapshot.verdicts(cls).message() or ""

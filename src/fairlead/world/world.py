@@ -22,6 +22,7 @@ from fairlead.world.api import Admitted, Api, DeleteOptions
 from fairlead.world.autoscaler import Autoscaler, Pacing
 from fairlead.world.clock import Clock, VirtualClock
 from fairlead.world.controllers import standard
+from fairlead.world.controllers.node_lifecycle import NODE_GRACE
 from fairlead.world.controllers.writes import Controller, Obj
 from fairlead.world.http.kubeconfig import write_kubeconfig
 from fairlead.world.http.server import Server, serve
@@ -47,8 +48,9 @@ class World:
     """A cluster. Invariant: in virtual time, nothing happens between two calls of its methods.
 
     `controllers` None is kube-controller-manager's set (`controllers.standard`); `autoscaler` None
-    leaves node groups at their desired size. Two worlds that are given the same things in the same
-    order go through the same history, byte for byte.
+    leaves node groups at their desired size; `pace` says how fast pods start and stop, `notice` how
+    early spot nodes are told, `node_grace` how long a silent node is believed in. Two worlds that are
+    given the same things in the same order go through the same history, byte for byte.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class World:
         autoscaler: Pacing | None = None,
         pace: Pace | None = None,
         notice: timedelta = timedelta(),
+        node_grace: timedelta = NODE_GRACE,
         events: bool = True,
         ids: IdSource | None = None,
         hooks: Iterable[Hook] = (),
@@ -75,10 +78,11 @@ class World:
         self.pools = Pools(groups)
         self.spot = SpotMarket(self.pools, self.kubelet.kill, notice)
         parts: list[Controller] = [
-            *(standard(self.kubelet.last_heartbeat) if controllers is None else controllers)
+            *(standard(self.kubelet.last_heartbeat, node_grace) if controllers is None else controllers)
         ]
-        if scheduler:
-            parts.append(Scheduler(self.mirror.snapshot))
+        self.scheduler = Scheduler(self.mirror.snapshot) if scheduler else None
+        if self.scheduler is not None:
+            parts.append(self.scheduler)
         parts += [self.kubelet, self.pools, self.spot]
         if autoscaler is not None:
             parts.append(Autoscaler(self.pools, self.mirror, autoscaler))

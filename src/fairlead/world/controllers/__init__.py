@@ -7,14 +7,14 @@ Does not belong here: carrying writes out, waiting, reading a clock (see world/r
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from fairlead.world.controllers.daemonset import DaemonSetController
 from fairlead.world.controllers.deployment import DeploymentController
 from fairlead.world.controllers.disruption import DisruptionController
 from fairlead.world.controllers.garbage import GarbageCollector
 from fairlead.world.controllers.job import JobController
-from fairlead.world.controllers.node_lifecycle import NodeLifecycleController
+from fairlead.world.controllers.node_lifecycle import NODE_GRACE, NodeLifecycleController
 from fairlead.world.controllers.pod_gc import PodGCController
 from fairlead.world.controllers.replicaset import ReplicaSetController
 from fairlead.world.controllers.service_accounts import NamespaceFurnisher
@@ -25,7 +25,9 @@ from fairlead.world.controllers.writes import Controller
 __all__ = ["standard"]
 
 
-def standard(last_heartbeat: Callable[[str], datetime | None] = lambda node: None) -> list[Controller]:
+def standard(
+    last_heartbeat: Callable[[str], datetime | None] = lambda node: None, node_grace: timedelta = NODE_GRACE
+) -> list[Controller]:
     """The controllers of a cluster; `last_heartbeat` says since when a node is silent."""
     return [
         DeploymentController(),
@@ -36,7 +38,7 @@ def standard(last_heartbeat: Callable[[str], datetime | None] = lambda node: Non
         DisruptionController(),
         GarbageCollector(),
         NamespaceFurnisher(),
-        NodeLifecycleController(last_heartbeat),
+        NodeLifecycleController(last_heartbeat, node_grace),
         TaintEvictionController(),
         PodGCController(),
     ]

@@ -20,12 +20,12 @@ from fairlead.world.controllers.objects import (
 )
 from fairlead.world.controllers.writes import Again, Emit, Obj, Patch, Update, View, Write
 
-__all__ = ["NodeLifecycleController", "condition_taints"]
+__all__ = ["NODE_GRACE", "NodeLifecycleController", "condition_taints"]
 
 _COMPONENT = "node-controller"
 
 # As kube-controller-manager's --node-monitor-grace-period.
-_GRACE = timedelta(seconds=50)
+NODE_GRACE = timedelta(seconds=50)
 
 _NOT_READY = "node.kubernetes.io/not-ready"
 _UNREACHABLE = "node.kubernetes.io/unreachable"
@@ -49,7 +49,9 @@ class NodeLifecycleController:
     watches = ("Node",)
 
     def __init__(
-        self, last_heartbeat: Callable[[str], datetime | None] = lambda node: None, grace: timedelta = _GRACE
+        self,
+        last_heartbeat: Callable[[str], datetime | None] = lambda node: None,
+        grace: timedelta = NODE_GRACE,
     ) -> None:
         self._last_heartbeat = last_heartbeat
         self._grace = grace
