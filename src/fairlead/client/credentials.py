@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -152,7 +153,7 @@ class ExecSource:
     """Runs a credential plugin, keeps what it printed until shortly before that expires.
 
     One run at a time; whoever comes meanwhile waits for its result. Cancelled while the plugin runs,
-    the plugin is killed and the next caller starts it again.
+    the plugin and what it started are killed, and the next caller starts it again.
     """
 
     def __init__(
@@ -200,17 +201,13 @@ class ExecSource:
         return self._credential
 
     async def _output(self, interactive: bool) -> bytes:
-        plugin = self._plugin
+        # Cancelled while it starts, asyncio would kill the plugin but not what it started in turn.
+        starting = asyncio.ensure_future(self._start(interactive))
         try:
-            process = await asyncio.create_subprocess_exec(
-                plugin.command,
-                *plugin.args,
-                env={**os.environ, **plugin.env, "KUBERNETES_EXEC_INFO": self._info(interactive)},
-                stdin=None if interactive else asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                # A person must see the plugin's questions; a log should have its complaints.
-                stderr=None if interactive else asyncio.subprocess.PIPE,
-            )
+            process = await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            await _kill(await starting, interactive)
+            raise
         except OSError as error:
             raise BadKubeconfig(self._say(f"cannot be started: {error}", hint=True)) from error
         try:
@@ -219,9 +216,7 @@ class ExecSource:
         except TimeoutError as error:
             raise BadKubeconfig(self._say(f"gave no answer for {_PLUGIN_TIMEOUT_S:.0f} s")) from error
         finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
+            await _kill(process, interactive)
         if process.returncode:
             said = (complaints or b"").decode(errors="replace").strip()[-500:]
             raise BadKubeconfig(
@@ -230,6 +225,20 @@ class ExecSource:
                 )
             )
         return output
+
+    async def _start(self, interactive: bool) -> asyncio.subprocess.Process:
+        plugin = self._plugin
+        return await asyncio.create_subprocess_exec(
+            plugin.command,
+            *plugin.args,
+            env={**os.environ, **plugin.env, "KUBERNETES_EXEC_INFO": self._info(interactive)},
+            stdin=None if interactive else asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            # A person must see the plugin's questions; a log should have its complaints.
+            stderr=None if interactive else asyncio.subprocess.PIPE,
+            # A group of its own can be ended as a whole; but only ours may read the terminal.
+            start_new_session=not interactive,
+        )
 
     def _info(self, interactive: bool) -> str:
         spec: dict[str, object] = {"interactive": interactive}
@@ -280,3 +289,14 @@ class ExecSource:
     def _say(self, problem: str, *, hint: bool = False) -> str:
         text = f"{self._plugin.where}: {self._plugin.command} {problem}"
         return f"{text}\n{self._plugin.install_hint}" if hint and self._plugin.install_hint else text
+
+
+async def _kill(process: asyncio.subprocess.Process, interactive: bool) -> None:
+    """End a plugin that still runs, with its children where it has a group of its own."""
+    if process.returncode is not None:
+        return
+    if interactive:
+        process.kill()
+    else:
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()
