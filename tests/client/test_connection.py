@@ -192,7 +192,10 @@ class TestCredentials:
             token.write_text("new")  # whoever rotates tokens has done so by now
             return answer({}) if seen[-1] == "Bearer new" else status(401, "Unauthorized")
 
-        async with (serving(handler) as target, Connection(replace(target, user=User(token_file=token))) as connection):
+        async with (
+            serving(handler) as target,
+            Connection(replace(target, user=User(token_file=token))) as connection,
+        ):
             await connection.request("POST", "/x", b"{}")
         assert seen == ["Bearer old", "Bearer new"]
 
@@ -203,7 +206,10 @@ class TestCredentials:
             seen.append(request.method)
             return status(401, "Unauthorized")
 
-        async with (serving(handler) as target, Connection(replace(target, user=User(token="t"))) as connection):
+        async with (
+            serving(handler) as target,
+            Connection(replace(target, user=User(token="t"))) as connection,
+        ):
             with pytest.raises(ApiError, match="401"):
                 await connection.request("GET", "/x")
             with pytest.raises(ApiError, match="401"):
@@ -221,7 +227,11 @@ class TestCredentials:
                 return web.Response(body=b"line\n")
             return status(401, "Unauthorized")
 
-        async with ((serving(handler) as target, Connection(replace(target, user=User(token_file=token))) as connection), connection.stream("/x") as stream):
+        async with (
+            serving(handler) as target,
+            Connection(replace(target, user=User(token_file=token))) as connection,
+            connection.stream("/x") as stream,
+        ):
             assert await stream.read() == b"line\n"
 
     async def test_impersonation_is_sent(self) -> None:
@@ -350,7 +360,11 @@ class TestStreams:
             await asyncio.Event().wait()
             return response
 
-        async with (serving(handler) as target, Connection(target) as connection, connection.stream("/x", inactivity_s=0.05) as stream):
+        async with (
+            serving(handler) as target,
+            Connection(target) as connection,
+            connection.stream("/x", inactivity_s=0.05) as stream,
+        ):
             assert await stream.read() == b"first\n"
             with pytest.raises(Unreachable, match="stream broke off"):
                 await stream.read()
@@ -364,7 +378,12 @@ class TestStreams:
             await asyncio.Event().wait()
             return response
 
-        async with (serving(handler) as target, Connection(target, in_flight=1) as connection, connection.stream("/a"), connection.stream("/b")):
+        async with (
+            serving(handler) as target,
+            Connection(target, in_flight=1) as connection,
+            connection.stream("/a"),
+            connection.stream("/b"),
+        ):
             await connection.request("GET", "/quick")
 
     async def test_an_aborted_stream_wakes_its_reader(self) -> None:
@@ -374,7 +393,12 @@ class TestStreams:
             await asyncio.Event().wait()
             return response
 
-        async with (serving(handler) as target, Connection(target) as connection, connection.stream("/a") as stream, asyncio.TaskGroup() as group):
+        async with (
+            serving(handler) as target,
+            Connection(target) as connection,
+            connection.stream("/a") as stream,
+            asyncio.TaskGroup() as group,
+        ):
             reading = group.create_task(_outcome(stream.read()))
             await asyncio.sleep(0)
             stream.abort()
