@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from fairlead.engine.requests import PODS, Requests
-from fairlead.engine.snapshot.counts import Carried, PodSelector, Scope, Selected, Tally
+from fairlead.engine.snapshot.counts import Carried, PodSelector, Scope, Selected, Spread, SpreadCounts, Tally
 from fairlead.engine.snapshot.index import LabelIndex
 from fairlead.engine.snapshot.masks import NodeMask, NodePredicate
 from fairlead.engine.snapshot.nodes import Ints, NodeColumns
@@ -45,7 +44,6 @@ __all__ = [
     "CAPACITY_ANNOTATION",
     "Classes",
     "PodClass",
-    "Spread",
     "class_key",
 ]
 
@@ -54,19 +52,6 @@ _MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 
 # Controllers whose pods ranking spreads by their selector, as (apiVersion, kind).
 SPREADING_OWNERS = (("apps/v1", "ReplicaSet"), ("apps/v1", "StatefulSet"), ("v1", "ReplicationController"))
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """One topology spread constraint; without a tally no pod counts, though its empty selector matches."""
-
-    max_skew: int
-    key: str
-    tally: Selected | None
-    min_domains: int
-    honor_affinity: bool
-    honor_taints: bool
-    matches_self: bool
 
 
 class PodClass:
@@ -112,6 +97,7 @@ class PodClass:
         "soft",
         "soft_version",
         "spread",
+        "spread_cache",
         "tolerance",
         "where",
     )
@@ -130,6 +116,7 @@ class PodClass:
     tolerance: Tolerance
     ports: tuple[Tally, ...]
     spread: tuple[Spread, ...]
+    spread_cache: dict[Spread, SpreadCounts]
     soft: tuple[Spread, ...]
     soft_version: int
     own_constraints: bool
@@ -332,6 +319,7 @@ class Classes:
         cls.node_mask = self.mask(required) if required is not None else None
         cls.preferred_nodes = self._preferred_nodes(spec.affinity)
         cls.spread = self.spread_of(pod, "DoNotSchedule")
+        cls.spread_cache = {}
         cls.soft, cls.soft_version = self.spread_of(pod, "ScheduleAnyway"), -1
         cls.own_constraints = bool(spec.topology_spread_constraints)
         self._terms(cls, pod, spec.affinity)

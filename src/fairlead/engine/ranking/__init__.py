@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from fairlead.engine.ranking import preferences, room
-from fairlead.engine.snapshot.nodes import Bools, Ints, NodeColumns
+from fairlead.engine.ranking.choice import best
+from fairlead.engine.snapshot.nodes import Bools, Ints
 
 if TYPE_CHECKING:
     from fairlead.engine.classes import PodClass
@@ -27,13 +26,3 @@ def score(snapshot: Snapshot, cls: PodClass, mask: Bools) -> Ints:
         if part.concerns(snapshot, cls):
             total = total + part.weight * part.score(snapshot, cls, mask)
     return total
-
-
-def best(nodes: NodeColumns, scores: Ints, mask: Bools) -> int:
-    """The slot with the highest score within the mask, of equals the first by node name; -1: none."""
-    slots = np.flatnonzero(mask)
-    if not len(slots):
-        return -1
-    found = scores[slots]
-    slots = slots[found == found.max()]
-    return int(slots[np.argmin(nodes.rank[slots])])

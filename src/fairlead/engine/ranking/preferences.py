@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairlead.engine.ranking.room import FULL
+from fairlead.engine.snapshot.counts import Spread
 from fairlead.engine.snapshot.nodes import Bools, Ints
 
 if TYPE_CHECKING:
-    from fairlead.engine.classes import PodClass, Spread
+    from fairlead.engine.classes import PodClass
     from fairlead.engine.snapshot.snapshot import Snapshot
 
 __all__ = ["PARTS", "Part"]
@@ -34,12 +35,12 @@ HOSTNAME = "kubernetes.io/hostname"
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One preference. `moves`: whether placing a pod of the class may change it, on any node."""
+    """One preference. `moves`: whether placing a pod of the class changes it."""
 
     weight: int
     concerns: Callable[[Snapshot, PodClass], bool]
     score: Callable[[Snapshot, PodClass, Bools], Ints]
-    moves: bool
+    moves: Callable[[Snapshot, PodClass], bool]
 
 
 def _likes_nodes(snapshot: Snapshot, cls: PodClass) -> bool:
@@ -158,9 +159,24 @@ def _largest(values: Ints, mask: Bools) -> int:
     return int(held.max()) if len(held) else 0
 
 
+def _never(snapshot: Snapshot, cls: PodClass) -> bool:
+    return False
+
+
+def _likes_its_own(snapshot: Snapshot, cls: PodClass) -> bool:
+    own = cls.counted_by
+    return any(tally in own for tally, _, _ in cls.preferred) or any(
+        carried in cls.carries for carried in cls.drawn_by
+    )
+
+
+def _spreads_its_own(snapshot: Snapshot, cls: PodClass) -> bool:
+    return any(constraint.tally in cls.counted_by for constraint in soft_constraints(snapshot, cls))
+
+
 PARTS = (
-    Part(3, _meets_soft_taints, _soft_taints, moves=False),
-    Part(2, _likes_nodes, _node_affinity, moves=False),
-    Part(2, _spreads_softly, _soft_spread, moves=True),
-    Part(2, _likes_pods, _pod_affinity, moves=True),
+    Part(3, _meets_soft_taints, _soft_taints, _never),
+    Part(2, _likes_nodes, _node_affinity, _never),
+    Part(2, _spreads_softly, _soft_spread, _spreads_its_own),
+    Part(2, _likes_pods, _pod_affinity, _likes_its_own),
 )

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairlead.engine.snapshot.nodes import CPU_ROW, MEMORY_ROW, Ints
+from fairlead.engine.snapshot.nodes import CPU_ROW, MEMORY_ROW, Bools, Ints, Slots
 
 if TYPE_CHECKING:
     from fairlead.engine.classes import PodClass
     from fairlead.engine.snapshot.snapshot import Snapshot
 
-__all__ = ["FULL", "score", "score_at"]
+__all__ = ["FULL", "Refill", "score", "table"]
 
 FULL = 10_000
 _HALF = FULL // 2
@@ -31,77 +31,99 @@ _HALF = FULL // 2
 # Memory is ranked in units of 1 MiB: a difference below that is none, and products stay inside int64.
 _MEMORY_SHIFT = 20
 
+# How many pods ahead a single node is looked at.
+_AHEAD = 16
+
 
 def score(snapshot: Snapshot, cls: PodClass) -> Ints:
     """Room, per slot."""
+    every = np.arange(snapshot.nodes.capacity)
+    rooms: Ints = table(snapshot, cls, every, 0, 1)[0][0]
+    return rooms
+
+
+def table(snapshot: Snapshot, cls: PodClass, slots: Slots, first: int, levels: int) -> tuple[Ints, Bools]:
+    """Room, and whether resources suffice, for the next pod when some of the class were already added.
+
+    Row i is for ``first + i`` pods added, column j for ``slots[j]``. Only what the pods themselves take
+    is imagined; nothing is placed.
+    """
     nodes = snapshot.nodes
+    added = np.arange(first, first + levels, dtype=np.int64)[:, None]
+    fits: Bools = np.ones((levels, len(slots)), np.bool_)
     asked = dict(cls.row_amounts)
-    allocs = (nodes.alloc[CPU_ROW], nodes.alloc[MEMORY_ROW] >> _MEMORY_SHIFT)
-    ranked = (
-        nodes.ranked[0] + cls.requests.ranked_cpu_milli,
-        (nodes.ranked[1] + cls.requests.ranked_memory) >> _MEMORY_SHIFT,
+    for row, amount in cls.row_amounts:
+        free = nodes.alloc[row][slots] - nodes.used[row][slots]
+        fits &= free >= (added + 1) * amount
+    cpu, memory = nodes.alloc[CPU_ROW][slots], nodes.alloc[MEMORY_ROW][slots] >> _MEMORY_SHIFT
+    requests = cls.requests
+    taken_cpu = nodes.ranked[0][slots] + (added + 1) * requests.ranked_cpu_milli
+    taken_memory = (nodes.ranked[1][slots] + (added + 1) * requests.ranked_memory) >> _MEMORY_SHIFT
+    some_cpu, some_memory = np.maximum(cpu, 1), np.maximum(memory, 1)
+    total = np.where(
+        (cpu > 0) & (taken_cpu <= cpu),
+        FULL * (taken_cpu if snapshot.pack else cpu - taken_cpu) // some_cpu,
+        0,
     )
-    before = (nodes.used[CPU_ROW], nodes.used[MEMORY_ROW] >> _MEMORY_SHIFT)
-    after = (
-        nodes.used[CPU_ROW] + asked.get(CPU_ROW, 0),
-        (nodes.used[MEMORY_ROW] + asked.get(MEMORY_ROW, 0)) >> _MEMORY_SHIFT,
+    total += np.where(
+        (memory > 0) & (taken_memory <= memory),
+        FULL * (taken_memory if snapshot.pack else memory - taken_memory) // some_memory,
+        0,
     )
-    total = _allocated(ranked, allocs, pack=snapshot.pack)
-    if CPU_ROW in asked or MEMORY_ROW in asked:
-        total += _HALF + (_HALF + _balance(after, allocs) - _balance(before, allocs)) // 2
-    return total
+    total //= np.maximum((cpu > 0).astype(np.int64) + (memory > 0), 1)
+    more_cpu, more_memory = asked.get(CPU_ROW, 0), asked.get(MEMORY_ROW, 0)
+    if more_cpu or more_memory:
+        both = (cpu > 0) & (memory > 0)
+        used_cpu = nodes.used[CPU_ROW][slots] + added * more_cpu
+        used_memory = nodes.used[MEMORY_ROW][slots] + added * more_memory
+        before = _gap(used_cpu, some_cpu, used_memory >> _MEMORY_SHIFT, some_memory)
+        after = _gap(used_cpu + more_cpu, some_cpu, (used_memory + more_memory) >> _MEMORY_SHIFT, some_memory)
+        total += _HALF + (_HALF + np.where(both, before - after, 0)) // 2
+    return total, fits
 
 
-def score_at(snapshot: Snapshot, cls: PodClass, slot: int) -> int:
-    """Room of one slot: the same formula on plain integers."""
-    nodes = snapshot.nodes
-    asked = dict(cls.row_amounts)
-    cpu, memory = int(nodes.alloc[CPU_ROW, slot]), int(nodes.alloc[MEMORY_ROW, slot]) >> _MEMORY_SHIFT
-    ranked_cpu = int(nodes.ranked[0, slot]) + cls.requests.ranked_cpu_milli
-    ranked_memory = (int(nodes.ranked[1, slot]) + cls.requests.ranked_memory) >> _MEMORY_SHIFT
-    parts, count = 0, 0
-    for taken, alloc in ((ranked_cpu, cpu), (ranked_memory, memory)):
-        if alloc > 0:
-            count += 1
-            if taken <= alloc:
-                parts += (FULL * taken if snapshot.pack else FULL * (alloc - taken)) // alloc
-    total = parts // count if count else 0
-    if CPU_ROW in asked or MEMORY_ROW in asked:
-        used_cpu, used_memory = int(nodes.used[CPU_ROW, slot]), int(nodes.used[MEMORY_ROW, slot])
-        before = _balance_at(used_cpu, cpu, used_memory >> _MEMORY_SHIFT, memory)
-        after = _balance_at(
-            used_cpu + asked.get(CPU_ROW, 0),
-            cpu,
-            (used_memory + asked.get(MEMORY_ROW, 0)) >> _MEMORY_SHIFT,
-            memory,
-        )
-        total += _HALF + (_HALF + after - before) // 2
-    return total
+def _gap(used_cpu: Ints, cpu: Ints, used_memory: Ints, memory: Ints) -> Ints:
+    """How far the balance is from perfect."""
+    shares = np.minimum(FULL * used_cpu // cpu, FULL) - np.minimum(FULL * used_memory // memory, FULL)
+    gap: Ints = np.abs(shares) // 2
+    return gap
 
 
-def _allocated(taken: tuple[Ints, Ints], allocs: tuple[Ints, Ints], *, pack: bool) -> Ints:
-    parts: Ints = np.zeros(len(allocs[0]), np.int64)
-    count: Ints = np.zeros(len(allocs[0]), np.int64)
-    for amount, alloc in zip(taken, allocs, strict=True):
-        there = alloc > 0
-        count += there
-        free = amount if pack else alloc - amount
-        parts += np.where(there & (amount <= alloc), FULL * free // np.maximum(alloc, 1), 0)
-    return parts // np.maximum(count, 1)
+class Refill:
+    """The room of single nodes as pods of one class are put there one by one, while a run lasts."""
+
+    __slots__ = ("_added", "_ahead", "_cls", "_columns", "_later", "_live", "_snapshot")
+
+    def __init__(
+        self, snapshot: Snapshot, cls: PodClass, slots: Slots, levels: int, *, live: bool = False
+    ) -> None:
+        """`slots` are looked at `levels` pods ahead at once; others, and more pods, when it comes to it.
+
+        `live`: each pod is placed in the snapshot right after it was taken; else none before the end.
+        """
+        self._snapshot = snapshot
+        self._live = live
+        self._cls = cls
+        self._added: dict[int, int] = {}
+        # Room for the next pod, -1 where it does not fit: by pods added, then by column of the slot.
+        self._ahead: list[list[int]] = _sentinel(*table(snapshot, cls, slots, 0, levels)).tolist()
+        self._columns = dict(zip(slots.tolist(), range(len(slots)), strict=True))
+        # The same for single slots: the number of pods added that the list starts from, and the list.
+        self._later: dict[int, tuple[int, list[int]]] = {}
+
+    def take(self, slot: int) -> int:
+        """One more pod on a node: its room for the next one, -1 when none fits."""
+        added = self._added[slot] = self._added.get(slot, 0) + 1
+        column = self._columns.get(slot, -1)
+        if column >= 0 and added < len(self._ahead):
+            return self._ahead[added][column]
+        first, rooms = self._later.get(slot, (0, []))
+        if not first <= added < first + len(rooms):
+            unplaced = 1 if self._live else added
+            found = _sentinel(*table(self._snapshot, self._cls, np.array([slot]), unplaced, _AHEAD))
+            first, rooms = self._later[slot] = (added, found[:, 0].tolist())
+        return rooms[added - first]
 
 
-def _balance(taken: tuple[Ints, Ints], allocs: tuple[Ints, Ints]) -> Ints:
-    shares = [
-        np.minimum(FULL * amount // np.maximum(alloc, 1), FULL)
-        for amount, alloc in zip(taken, allocs, strict=True)
-    ]
-    both = (allocs[0] > 0) & (allocs[1] > 0)
-    return np.where(both, FULL - np.abs(shares[0] - shares[1]) // 2, FULL)
-
-
-def _balance_at(used_cpu: int, cpu: int, used_memory: int, memory: int) -> int:
-    if cpu <= 0 or memory <= 0:
-        return FULL
-    share_cpu = min(FULL * used_cpu // cpu, FULL)
-    share_memory = min(FULL * used_memory // memory, FULL)
-    return FULL - abs(share_cpu - share_memory) // 2
+def _sentinel(rooms: Ints, fits: Bools) -> Ints:
+    return np.where(fits, rooms, -1)

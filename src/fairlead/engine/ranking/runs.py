@@ -1,11 +1,25 @@
-"""Placing many pods of one class in a row."""
+"""Placing many pods of one class in a row: one vector score, then only what each placement touches.
+
+Equal, pod by pod, to choosing and assuming one by one; a test holds it to that. Two ways:
+
+* When a placement changes nothing but its own node (no spreading or affinity among the class's own
+  pods), a heap of the best nodes is enough. Of k pods none goes beyond the k best nodes: before the
+  j-th, at most j - 1 of those were touched, so one untouched is left, and it beats all others.
+* Otherwise what moves is looked at again per pod, as vectors, and the rest is kept.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import heapq
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from fairlead.engine.snapshot.nodes import Bools
+import numpy as np
+
+from fairlead.engine import rules
+from fairlead.engine.ranking import preferences, room
+from fairlead.engine.ranking.choice import best
+from fairlead.engine.snapshot.nodes import Bools, Ints, Slots
 from fairlead.kube.pod import Pod
 
 if TYPE_CHECKING:
@@ -14,15 +28,162 @@ if TYPE_CHECKING:
 
 __all__ = ["place_run"]
 
+# At most so many pods ahead are all the best nodes of a run looked at together.
+_LEVELS = 64
 
-def place_run(snapshot: Snapshot, cls: PodClass, pods: Iterable[Pod], mask: Bools | None) -> list[int]:
+
+def place_run(
+    snapshot: Snapshot, cls: PodClass, pods: Sequence[Pod], mask: Bools | None, priority: int | None
+) -> list[int]:
     """See `Snapshot.place_run`."""
-    slots = []
-    full = False
+    if cls.facts.volumes:
+        slots = _one_by_one(snapshot, cls, pods, mask, priority)
+    elif _rules_that_move(cls) or any(part.moves(snapshot, cls) for part in preferences.PARTS):
+        slots = _moving(snapshot, cls, pods, mask, priority)
+    else:
+        slots = _still(snapshot, cls, pods, mask, priority)
+    return slots + [-1] * (len(pods) - len(slots))
+
+
+def _one_by_one(
+    snapshot: Snapshot, cls: PodClass, pods: Sequence[Pod], mask: Bools | None, priority: int | None
+) -> list[int]:
+    slots: list[int] = []
     for pod in pods:
-        slot = -1 if full else snapshot.choose(cls, mask)
-        full = slot < 0
-        if not full:
-            snapshot.assume(pod, slot, cls=cls)
+        slot = snapshot.choose(cls, mask)
+        if slot < 0:
+            break
+        snapshot.assume(pod, slot, cls=cls, priority=priority)
         slots.append(slot)
     return slots
+
+
+def _still(
+    snapshot: Snapshot, cls: PodClass, pods: Sequence[Pod], mask: Bools | None, priority: int | None
+) -> list[int]:
+    """Placements touch only their own node."""
+    slots: list[int] = []
+    relative = any(part.concerns(snapshot, cls) for part in preferences.PARTS)
+    while len(slots) < len(pods):
+        allowed = snapshot.feasible(cls)
+        if mask is not None:
+            allowed = allowed & mask
+        found = _heap_run(snapshot, cls, allowed, len(pods) - len(slots), stop_when_full=relative)
+        if not found:
+            break
+        snapshot.assume_many(pods[len(slots) : len(slots) + len(found)], found, cls, priority)
+        slots += found
+    return slots
+
+
+def _heap_run(
+    snapshot: Snapshot, cls: PodClass, allowed: Bools, wanted: int, *, stop_when_full: bool
+) -> list[int]:
+    """Slots for up to `wanted` pods, with nothing placed yet.
+
+    `stop_when_full`: scores are relative to the nodes that are left, so when one is full they change.
+    """
+    candidates = np.flatnonzero(allowed)
+    if not len(candidates):
+        return []
+    nodes = snapshot.nodes
+    rooms = room.table(snapshot, cls, candidates, 0, 1)[0][0]
+    beside = _beside(snapshot, cls, allowed)
+    scores = rooms if beside is None else rooms + beside[candidates]
+    best = _best(scores, nodes.rank[candidates], wanted)
+    slots = candidates[best]
+    heap = list(zip((-scores[best]).tolist(), nodes.rank[slots].tolist(), slots.tolist(), strict=True))
+    heapq.heapify(heap)
+    # What a score has besides room stays as it is while no node fills up.
+    constant = {} if beside is None else dict(zip(slots.tolist(), beside[slots].tolist(), strict=True))
+    refill = room.Refill(snapshot, cls, slots, min(wanted // len(slots) + 2, _LEVELS))
+    alone = _takes_node(cls)
+    found: list[int] = []
+    while heap and len(found) < wanted:
+        _, rank, slot = heap[0]
+        found.append(slot)
+        left = refill.take(slot)
+        if left < 0 or alone:
+            heapq.heappop(heap)
+            if stop_when_full:
+                break
+        else:
+            heapq.heapreplace(heap, (-left - constant.get(slot, 0), rank, slot))
+    return found
+
+
+def _beside(snapshot: Snapshot, cls: PodClass, allowed: Bools) -> Ints | None:
+    """The part of the score that is not room; None when there is none."""
+    total: Ints | None = None
+    for part in preferences.PARTS:
+        if part.concerns(snapshot, cls):
+            more = part.weight * part.score(snapshot, cls, allowed)
+            total = more if total is None else total + more
+    return total
+
+
+def _takes_node(cls: PodClass) -> bool:
+    """Whether a node that has a pod of the class can have no second."""
+    return bool(cls.facts.ports) or (cls.exclusive and cls.ours)
+
+
+def _best(scores: Ints, rank: Ints, number: int) -> Slots:
+    """The indices of the `number` best, in no order."""
+    if len(scores) <= number:
+        return np.arange(len(scores))
+    # The least score that is still among the best; of those that have it, the first by rank.
+    least = np.partition(scores, len(scores) - number)[len(scores) - number]
+    above = np.flatnonzero(scores > least)
+    level = np.flatnonzero(scores == least)
+    left = number - len(above)
+    if len(level) > left:
+        level = level[np.argpartition(rank[level], left - 1)[:left]]
+    return np.concatenate((above, level))
+
+
+def _moving(
+    snapshot: Snapshot, cls: PodClass, pods: Sequence[Pod], mask: Bools | None, priority: int | None
+) -> list[int]:
+    """Placements change what spreading or affinity says of other nodes."""
+    slots: list[int] = []
+    if rules.rejection(snapshot, cls) is not None:
+        return slots
+    moving = _rules_that_move(cls)
+    still = rules.feasible(snapshot, cls, besides=moving)
+    if mask is not None:
+        still &= mask
+    rooms = room.score(snapshot, cls)
+    refill = room.Refill(snapshot, cls, np.zeros(0, np.intp), 1, live=True)
+    alone = _takes_node(cls)
+    for pod in pods:
+        allowed = still
+        for rule in moving:
+            for finding in rule.find(snapshot, cls):
+                allowed = allowed & ~finding.slots
+        beside = _beside(snapshot, cls, allowed)
+        slot = best(snapshot.nodes, rooms if beside is None else rooms + beside, allowed)
+        if slot < 0:
+            break
+        left = refill.take(slot)
+        snapshot.assume(pod, slot, cls=cls, priority=priority)
+        slots.append(slot)
+        if left < 0 or alone:
+            still[slot] = False
+        else:
+            rooms[slot] = left
+    return slots
+
+
+def _rules_that_move(cls: PodClass) -> list[rules.Rule]:
+    """The rules whose verdict on other nodes a placement of the class itself changes."""
+    own = cls.counted_by
+    moving = []
+    if any(constraint.tally in own for constraint in cls.spread):
+        moving.append("PodTopologySpread")
+    if (
+        (cls.affinity is not None and cls.affinity in own)
+        or any(tally in own for tally, _ in cls.anti)
+        or any(carried in cls.carries for carried in cls.repelled_by)
+    ):
+        moving.append("InterPodAffinity")
+    return [rule for rule in rules.ORDER if rule.name in moving]

@@ -7,7 +7,7 @@ The latter two must agree; a test holds them to it. Some can also refuse a pod o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -102,8 +102,11 @@ def verdicts(snapshot: Snapshot, cls: PodClass) -> Verdicts:
     return Verdicts(snapshot.nodes, names, findings, None, node_affinity.named_nodes(snapshot, cls))
 
 
-def feasible(snapshot: Snapshot, cls: PodClass) -> Bools:
-    """Per slot: whether no rule refuses. The same as ``verdicts(...).feasible``, without the reasons."""
+def feasible(snapshot: Snapshot, cls: PodClass, *, besides: Sequence[Rule] = ()) -> Bools:
+    """Per slot: whether no rule refuses, `besides` not asked.
+
+    The same as ``verdicts(...).feasible``, without the reasons.
+    """
     allowed = snapshot.nodes.alive.copy()
     if rejection(snapshot, cls) is not None:
         allowed[:] = False
@@ -112,7 +115,7 @@ def feasible(snapshot: Snapshot, cls: PodClass) -> Bools:
     if named is not None:
         allowed &= named
     for rule in ORDER:
-        if rule.concerns(cls):
+        if rule.concerns(cls) and rule not in besides:
             for finding in rule.find(snapshot, cls):
                 allowed &= ~finding.slots
     return allowed

@@ -14,10 +14,11 @@ import numpy as np
 
 from fairlead.engine.reasons import SpreadKeyMissing, SpreadTooUneven
 from fairlead.engine.rules.verdicts import Finding
+from fairlead.engine.snapshot.counts import Spread, SpreadCounts
 from fairlead.engine.snapshot.nodes import Bools, Ints
 
 if TYPE_CHECKING:
-    from fairlead.engine.classes import PodClass, Spread
+    from fairlead.engine.classes import PodClass
     from fairlead.engine.snapshot.snapshot import Snapshot
 
 __all__ = ["concerns", "counted_nodes", "domain_counts", "find", "fits"]
@@ -64,16 +65,27 @@ def skewed(snapshot: Snapshot, cls: PodClass, constraint: Spread) -> Bools:
 
 def domain_counts(snapshot: Snapshot, cls: PodClass, constraint: Spread) -> tuple[Ints, Bools]:
     """Per domain: the matching pods on counted nodes, and whether any counted node is in it."""
-    nodes = snapshot.nodes
+    nodes, tally = snapshot.nodes, constraint.tally
     column = nodes.column(constraint.key)
-    slots = np.flatnonzero(counted_nodes(snapshot, cls, constraint))
-    domains = column.ids[slots]
-    present = np.zeros(len(column.values) + 1, np.bool_)
-    present[domains] = True
-    counts = np.zeros(len(column.values) + 1, np.int64)
-    if constraint.tally is not None:
-        np.add.at(counts, domains, constraint.tally.counts[slots])
-    return counts, present
+    known = cls.spread_cache.get(constraint)
+    if known is None or known.nodes_version != nodes.version:
+        counted = counted_nodes(snapshot, cls, constraint)
+        slots = np.flatnonzero(counted)
+        present = np.zeros(len(column.values) + 1, np.bool_)
+        present[column.ids[slots]] = True
+        known = SpreadCounts(nodes.version, -1, counted, slots, present, np.zeros(len(present), np.int64))
+        cls.spread_cache[constraint] = known
+    if tally is not None and known.tally_version != tally.version:
+        missed = tally.since(known.tally_version) if known.tally_version >= 0 else None
+        if missed is None:
+            known.counts[:] = 0
+            np.add.at(known.counts, column.ids[known.slots], tally.counts[known.slots])
+        else:
+            for slot, amount in missed:
+                if known.counted[slot]:
+                    known.counts[column.ids[slot]] += amount
+        known.tally_version = tally.version
+    return known.counts, known.present
 
 
 def counted_nodes(snapshot: Snapshot, cls: PodClass, constraint: Spread) -> Bools:

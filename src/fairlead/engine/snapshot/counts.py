@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairlead.engine.snapshot.nodes import Ints, LabelColumn, NodeColumns
+from fairlead.engine.snapshot.nodes import Bools, Ints, LabelColumn, NodeColumns, Slots
 from fairlead.kube.selectors import LabelSelector, matches
 
-__all__ = ["Carried", "PodSelector", "Scope", "Selected", "Tally"]
+__all__ = ["Carried", "PodSelector", "Scope", "Selected", "Spread", "SpreadCounts", "Tally"]
 
 
 @dataclass(frozen=True)
@@ -46,17 +46,24 @@ class PodSelector:
     selector: LabelSelector | None
 
 
-class Tally:
-    """A count per slot. `version` counts changes."""
+# How many changes are remembered for caches to catch up with; who is further behind starts anew.
+_CHANGES_KEPT = 256
 
-    __slots__ = ("__weakref__", "_domains", "_domains_of", "counts", "total", "version")
+
+class Tally:
+    """A count per slot. `version` counts changes; the last of them are kept for who caches sums.
+
+    Invariant: `changes` are the ones from version ``version - len(changes)`` on.
+    """
+
+    __slots__ = ("__weakref__", "_domains", "changes", "counts", "total", "version")
 
     def __init__(self, nodes: NodeColumns) -> None:
         self.counts: Ints = np.zeros(nodes.capacity, np.int64)
         self.total = 0
         self.version = 0
-        self._domains: Ints | None = None
-        self._domains_of: tuple[LabelColumn, int, int] | None = None
+        self.changes: list[tuple[int, int]] = []
+        self._domains: dict[str, tuple[LabelColumn, int, int, Ints]] = {}
         nodes.follow(self)
 
     def grow(self, capacity: int) -> None:
@@ -68,26 +75,45 @@ class Tally:
         self.counts[slot] += amount
         self.total += amount
         self.version += 1
+        if len(self.changes) >= 2 * _CHANGES_KEPT:
+            del self.changes[:_CHANGES_KEPT]
+        self.changes.append((slot, amount))
+
+    def since(self, version: int) -> list[tuple[int, int]] | None:
+        """The changes (slot, amount) since a version; None when they are no longer known."""
+        missed = self.version - version
+        if missed > len(self.changes):
+            return None
+        return self.changes[len(self.changes) - missed :] if missed else []
 
     def by_domain(self, column: LabelColumn) -> Ints:
         """The count per value of a label; the last item, for nodes without it, is always zero.
 
         The last item makes ``by_domain(column)[column.ids]`` right for them: their id is -1.
         """
-        asked = (column, column.version, self.version)
-        if self._domains is None or self._domains_of != asked:
-            self._domains = domain_sums(self.counts, column)
-            self._domains_of = asked
-        return self._domains
+        known = self._domains.get(column.key)
+        if known is not None and known[0] is column and known[1] == column.version:
+            missed = self.since(known[2])
+            if missed is not None:
+                sums = known[3]
+                if missed:
+                    for slot, amount in missed:
+                        sums[column.ids[slot]] += amount
+                    sums[-1] = 0
+                    self._domains[column.key] = (column, column.version, self.version, sums)
+                return sums
+        sums = domain_sums(self.counts, column)
+        self._domains[column.key] = (column, column.version, self.version, sums)
+        return sums
 
 
 class Selected(Tally):
-    """Pods that any of `selectors`' conjunction matches, all of which must hold.
+    """Pods that all of the selectors match.
 
     `live_only` leaves out pods that are being deleted, as spreading does and affinity does not.
     """
 
-    __slots__ = ("incoming", "live_only", "selectors")
+    __slots__ = ("live_only", "selectors")
 
     def __init__(self, nodes: NodeColumns, selectors: tuple[PodSelector, ...], *, live_only: bool) -> None:
         super().__init__(nodes)
@@ -121,6 +147,34 @@ class Carried(Tally):
     def matches(self, namespace: str, namespace_labels: dict[str, str], labels: dict[str, str]) -> bool:
         """Whether the term speaks of pods with these labels in this namespace."""
         return self.target.scope.holds(namespace, namespace_labels) and matches(self.target.selector, labels)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spread:
+    """One topology spread constraint; without a tally no pod counts, though its empty selector matches."""
+
+    max_skew: int
+    key: str
+    tally: Selected | None
+    min_domains: int
+    honor_affinity: bool
+    honor_taints: bool
+    matches_self: bool
+
+
+@dataclass(slots=True)
+class SpreadCounts:
+    """What a spread constraint last counted for one class, and of which versions.
+
+    `counted` are the nodes that count, `slots` the same as numbers; `counts` and `present` are per domain.
+    """
+
+    nodes_version: int
+    tally_version: int
+    counted: Bools
+    slots: Slots
+    present: Bools
+    counts: Ints
 
 
 def domain_sums(counts: Ints, column: LabelColumn) -> Ints:

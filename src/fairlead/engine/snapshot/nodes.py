@@ -32,6 +32,7 @@ __all__ = [
 Ints = npt.NDArray[np.int64]
 Ids = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
+Slots = npt.NDArray[np.intp]
 
 CPU_ROW, MEMORY_ROW, EPHEMERAL_ROW, PODS_ROW = range(4)
 

@@ -12,7 +12,8 @@ __all__ = ["Placed"]
 class Placed:
     """A pod on a node, bound or assumed.
 
-    `pod.spec` is shared by all pods of one template and has no nodeName: `node` says where it is.
+    `node` says where it is; ``pod.spec`` does not: of pods as the API shows them it is one object per
+    template.
     `slot` is -1 while there is no such node; then the pod counts nowhere, but is not forgotten.
     `usage` is what it takes now, which in-place resize makes differ from what its class asks for.
     `static` and `provision` are the claims that are to be bound with it (see `rules.volume_binding`).
@@ -32,11 +33,10 @@ class Placed:
         "usage",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 (made a hundred thousand times: keywords cost)
         self,
         pod: Pod,
         cls: PodClass,
-        *,
         node: str,
         slot: int,
         priority: int,

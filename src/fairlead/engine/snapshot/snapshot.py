@@ -7,7 +7,7 @@ in it, exactly. Questions (feasible, verdicts, fits, score, choose) change nothi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Literal
 
@@ -16,13 +16,13 @@ import numpy as np
 
 from fairlead.engine import ranking, rules
 from fairlead.engine.classes import Classes, PodClass
-from fairlead.engine.ranking.runs import place_run
+from fairlead.engine.ranking import runs
 from fairlead.engine.reasons import Rejection
-from fairlead.engine.requests import usage_of
+from fairlead.engine.requests import Requests, usage_of
 from fairlead.engine.rules import volume_binding
 from fairlead.engine.rules.verdicts import Verdicts
 from fairlead.engine.snapshot.counts import Tally
-from fairlead.engine.snapshot.nodes import Bools, Ints, NodeColumns
+from fairlead.engine.snapshot.nodes import Bools, Ints, NodeColumns, Slots
 from fairlead.engine.snapshot.owners import Owners
 from fairlead.engine.snapshot.placed import Placed
 from fairlead.engine.snapshot.storage import Storage
@@ -139,7 +139,7 @@ class Snapshot:
         if not pod.spec.node_name or pod.terminal:
             self.remove_pod(key)
             return None
-        placed = self._make(pod, pod.spec.node_name, None, priority)
+        placed = self._make(self.intern(pod), pod.spec.node_name, None, priority)
         self.remove_pod(key)
         self._place(placed)
         return placed
@@ -180,6 +180,38 @@ class Snapshot:
             placed.provision = tuple(each for each in found.provision if each not in self.storage.selected)
         self._place(placed)
         return placed
+
+    def assume_many(
+        self, pods: Sequence[Pod], slots: Sequence[int], cls: PodClass, priority: int | None = None
+    ) -> None:
+        """`assume` for new pods of one class without volumes: what they share is counted once per node."""
+        usage, rows = cls.requests, cls.row_amounts
+        names: dict[int, str] = {}
+        alike: dict[tuple[int, bool], dict[int, int]] = {}
+        for pod, slot in zip(pods, slots, strict=True):
+            name = names.get(slot)
+            if name is None:
+                name = names[slot] = self.nodes.name(slot)
+            counts = priority if priority is not None else pod.spec.priority or 0
+            placed = Placed(pod, cls, name, slot, counts, usage, rows)
+            key = placed.key
+            if key in self._placed:
+                raise KeyError(f"pod {key} is placed already")
+            self._placed[key] = placed
+            here = self._on.get(slot)
+            if here is None:
+                here = self._on[slot] = {}
+            here[key] = placed
+            if self._trials:
+                self._undo.append((True, placed))
+            numbers = alike.setdefault((counts, placed.leaving), {})
+            numbers[slot] = numbers.get(slot, 0) + 1
+        for (counts, leaving), numbers in alike.items():
+            where = np.fromiter(numbers, np.intp, len(numbers))
+            many = np.fromiter(numbers.values(), np.int64, len(numbers))
+            self._tally_columns(where, many, usage, rows, counts)
+            for slot, number in numbers.items():
+                self._tally(slot, cls, number, number if leaving else 0)
 
     def forget(self, key: str) -> Placed:
         """Take a placed pod away: an assumption undone, or a victim imagined gone."""
@@ -253,12 +285,20 @@ class Snapshot:
             allowed = allowed & mask
         return ranking.best(self.nodes, self.score(cls, allowed), allowed)
 
-    def place_run(self, cls: PodClass, pods: Iterable[Pod], *, mask: Bools | None = None) -> list[int]:
+    def place_run(
+        self,
+        cls: PodClass,
+        pods: Iterable[Pod],
+        *,
+        mask: Bools | None = None,
+        priority: int | None = None,
+    ) -> list[int]:
         """Place pods of one class one by one, each where `choose` would; -1 from the first that fails.
 
-        Equal to choosing and assuming one by one, only faster.
+        Equal to choosing and assuming one by one, only faster. The pods must be new: none placed, none
+        with a status that says it was resized.
         """
-        return place_run(self, cls, pods, mask)
+        return runs.place_run(self, cls, list(pods), mask, priority)
 
     def placed(self, key: str) -> Placed | None:
         """A placed pod by ``namespace/name``."""
@@ -311,10 +351,8 @@ class Snapshot:
         rows = cls.row_amounts if usage == cls.requests else self.classes.row_amounts(usage)
         if priority is None:
             priority = pod.spec.priority or 0
-        if pod.spec is not cls.facts.spec:
-            pod = self.intern(pod)
         slot = self.nodes.slot(node)
-        return Placed(pod, cls, node=node, slot=slot, priority=priority, usage=usage, row_amounts=rows)
+        return Placed(pod, cls, node, slot, priority, usage, rows)
 
     def _place(self, placed: Placed) -> None:
         if placed.key in self._placed:
@@ -348,33 +386,12 @@ class Snapshot:
                 del self._homeless[placed.node]
 
     def _count(self, placed: Placed, sign: int) -> None:
-        """Count a pod in or out, everywhere: the one place that says what a pod touches."""
-        slot, cls, nodes = placed.slot, placed.cls, self.nodes
-        used = nodes.used
-        for row, amount in placed.row_amounts:
-            used[row, slot] += sign * amount
-        nodes.ranked[0, slot] += sign * placed.usage.ranked_cpu_milli
-        nodes.ranked[1, slot] += sign * placed.usage.ranked_memory
-        _bump(cls.where, slot, sign)
-        if placed.leaving:
-            _bump(cls.leaving, slot, sign)
-        for tally in cls.counted_by:
-            if not (tally.live_only and placed.leaving):
-                tally.add(slot, sign)
-        for carried in cls.carries:
-            carried.add(slot, sign)
-        for port in cls.ports:
-            port.add(slot, sign)
-        if cls.ours:
-            self.ours.add(slot, sign)
-            if cls.exclusive:
-                self.exclusive.add(slot, sign)
-        if cls.facts.volumes:
+        """Count a pod in or out, everywhere."""
+        slot = placed.slot
+        self._tally_columns(slot, sign, placed.usage, placed.row_amounts, placed.priority)
+        self._tally(slot, placed.cls, sign, sign if placed.leaving else 0)
+        if placed.cls.facts.volumes:
             self.storage.count(placed, sign)
-        for priority, below in self._below.items():
-            if placed.priority < priority and below.shape == used.shape:
-                for row, amount in placed.row_amounts:
-                    below[row, slot] += sign * amount
         if sign > 0:
             self._on.setdefault(slot, {})[placed.key] = placed
         else:
@@ -382,6 +399,46 @@ class Snapshot:
             del here[placed.key]
             if not here:
                 del self._on[slot]
+
+    # The one place that says what a pod touches, in two parts: columns and tallies.
+
+    def _tally_columns(
+        self,
+        slots: int | Slots,
+        numbers: int | Ints,
+        usage: Requests,
+        rows: tuple[tuple[int, int], ...],
+        priority: int,
+    ) -> None:
+        """Count equal pods (negative numbers: taken away) in what is kept per slot; no slot twice."""
+        nodes = self.nodes
+        used = nodes.used
+        for row, amount in rows:
+            used[row, slots] += numbers * amount
+        nodes.ranked[0, slots] += numbers * usage.ranked_cpu_milli
+        nodes.ranked[1, slots] += numbers * usage.ranked_memory
+        for threshold, below in self._below.items():
+            if priority < threshold and below.shape == used.shape:
+                for row, amount in rows:
+                    below[row, slots] += numbers * amount
+
+    def _tally(self, slot: int, cls: PodClass, number: int, leaving: int) -> None:
+        """Count pods of a class in what is kept per class or selector, `leaving` of them being deleted."""
+        _bump(cls.where, slot, number)
+        if leaving:
+            _bump(cls.leaving, slot, leaving)
+        for tally in cls.counted_by:
+            counted = number - leaving if tally.live_only else number
+            if counted:
+                tally.add(slot, counted)
+        for carried in cls.carries:
+            carried.add(slot, number)
+        for port in cls.ports:
+            port.add(slot, number)
+        if cls.ours:
+            self.ours.add(slot, number)
+            if cls.exclusive:
+                self.exclusive.add(slot, number)
 
     def _reclass(self) -> None:
         """Selectors began to read a label that classes had left out: find every pod's class again."""

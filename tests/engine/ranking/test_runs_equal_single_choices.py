@@ -1,0 +1,85 @@
+"""A run of equal pods ends up exactly where choosing for one after the other would put them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from fairlead import Cluster
+from fairlead.engine.objects import read_pod
+from fairlead.engine.snapshot.snapshot import Snapshot
+from fairlead.kube.pod import Pod
+from support.differential.states import generate
+
+
+def copies(pod: Pod, number: int) -> list[Pod]:
+    return [
+        msgspec.structs.replace(
+            pod, metadata=msgspec.structs.replace(pod.metadata, name=f"copy-{index}", uid=f"u{index}")
+        )
+        for index in range(number)
+    ]
+
+
+def one_by_one(snapshot: Snapshot, pods: list[Pod]) -> list[int]:
+    cls = snapshot.class_of(pods[0])
+    slots = []
+    for pod in pods:
+        slot = snapshot.choose(cls) if not slots or slots[-1] >= 0 else -1
+        if slot >= 0:
+            snapshot.assume(pod, slot, cls=cls)
+        slots.append(slot)
+    return slots
+
+
+@pytest.mark.parametrize("pack", [False, True])
+def test_a_run_places_like_choosing_one_by_one(count: Callable[[int, int], int], pack: bool) -> None:
+    for seed in range(count(40, 400)):
+        state = generate(seed, 6)
+        cluster = Cluster.from_objects([*state.objects, *state.placed])
+        snapshot = cluster.snapshot
+        snapshot.pack = pack
+        number = random.Random(seed).randint(2, 60)
+        for given in state.pending:
+            pods = copies(read_pod(given), number)
+            cls = snapshot.class_of(pods[0])
+            with snapshot.trial():
+                expected = one_by_one(snapshot, pods)
+            with snapshot.trial():
+                found = snapshot.place_run(cls, pods)
+            assert found == expected, (seed, given)
+
+
+def test_a_run_on_many_equal_nodes_takes_them_in_the_order_of_their_names() -> None:
+    nodes = [
+        {
+            "kind": "Node",
+            "metadata": {"name": name},
+            "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}},
+        }
+        for name in ("c", "a", "d", "b")
+    ]
+    snapshot = Cluster.from_objects(nodes).snapshot
+    pod = read_pod({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}})
+    slots = snapshot.place_run(snapshot.class_of(pod), copies(pod, 5))
+    assert [snapshot.nodes.name(slot) for slot in slots] == ["a", "b", "c", "d", "a"]
+
+
+def test_a_run_that_finds_no_more_room_says_so_for_all_the_rest() -> None:
+    node = {
+        "kind": "Node",
+        "metadata": {"name": "n"},
+        "status": {"allocatable": {"cpu": "2", "memory": "8Gi", "pods": "10"}},
+    }
+    snapshot = Cluster.from_objects([node]).snapshot
+    pod = read_pod(
+        {
+            "metadata": {"name": "p"},
+            "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "800m"}}}]},
+        }
+    )
+    slots = snapshot.place_run(snapshot.class_of(pod), copies(pod, 4))
+    assert [slot >= 0 for slot in slots] == [True, True, False, False]
