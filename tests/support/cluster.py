@@ -6,26 +6,40 @@ plane is shared by the whole run, because a start takes seconds and a namespace 
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import contextlib
 import itertools
 import os
 import ssl
 import subprocess
 import tempfile
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from concurrent.futures import Future
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
 from fairlead.kube.resources import Resource, known
-from fairlead.rig.certs import KeyPair
+from fairlead.rig.certs import Authority, KeyPair
 from fairlead.rig.controlplane import ControlPlane
-from fairlead.rig.nodes import is_ready, node_object
+from fairlead.rig.nodes import UNREADY_ANNOTATION, is_ready, node_object
+from fairlead.world.clock import WallClock
+from fairlead.world.http.kubeconfig import write_kubeconfig
+from fairlead.world.http.server import serve
+from fairlead.world.http.webhooks import Webhooks
+from fairlead.world.kubelet import Pace
+from fairlead.world.world import World
 from support.rig import programs
 from support.wire import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, PATIENCE_S, STRATEGIC_PATCH, Answer, Wire
 
 T = TypeVar("T")
+
+# As fast as KWOK with the rig's stages.
+_PACE = Pace(start=timedelta(), stop=timedelta(), job=timedelta(seconds=0.5))
 
 _CONTENT_TYPES = {
     "json": JSON_PATCH,
@@ -51,6 +65,9 @@ class Host(ABC):
     kubeconfig: Path
     ca_pem: bytes
 
+    def __init__(self) -> None:
+        self.shared: dict[str, Resource] = {}
+
     @abstractmethod
     def wire(self) -> Wire:
         """A new connection to it, with every right."""
@@ -58,6 +75,10 @@ class Host(ABC):
     @abstractmethod
     def serving_pair(self) -> KeyPair:
         """A certificate for a webhook on the loopback, signed by `ca_pem`."""
+
+    @abstractmethod
+    def set_unready(self, node: str) -> None:
+        """The node's kubelet says that it is not ready, and goes on saying so."""
 
     @abstractmethod
     def compact(self) -> None:
@@ -74,6 +95,7 @@ class RealHost(Host):
     name = "real"
 
     def __init__(self) -> None:
+        super().__init__()
         programs(*REAL_PROGRAMS)
         self.plane = ControlPlane().start()
         try:
@@ -95,6 +117,10 @@ class RealHost(Host):
     def serving_pair(self) -> KeyPair:
         return self.plane.serving_pair()
 
+    def set_unready(self, node: str) -> None:
+        annotations = {UNREADY_ANNOTATION: "told so"}
+        self.plane.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"annotations": annotations}})
+
     def compact(self) -> None:
         etcd = Wire(f"http://127.0.0.1:{self.plane.port('etcd')}")
         now = etcd.request("POST", "/v3/kv/range", {"key": base64.b64encode(b"/").decode()}).ok()
@@ -107,14 +133,20 @@ class RealHost(Host):
 
 
 class EmbeddedHost(Host):
-    """Our own `world`, in this process on a thread of its own, over HTTP like the other."""
+    """Our own `world` on the wall clock, served over HTTP from a thread of its own."""
 
     name = "embedded"
 
     def __init__(self) -> None:
-        import pytest
-
-        pytest.skip("the embedded cluster does not speak HTTP yet")
+        super().__init__()
+        self._folder = tempfile.TemporaryDirectory(prefix="fairlead-embedded-")
+        self._authority = Authority()
+        self.ca_pem = self._authority.pair.public
+        self._started: Future[str] = Future()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._live()), daemon=True)
+        self._thread.start()
+        self.url = self._started.result(PATIENCE_S)
+        self.kubeconfig = write_kubeconfig(Path(self._folder.name) / "kubeconfig", self.url)
 
     def wire(self) -> Wire:
         return Wire(self.url)
@@ -122,11 +154,43 @@ class EmbeddedHost(Host):
     def serving_pair(self) -> KeyPair:
         return self._authority.server(["localhost"], ["127.0.0.1"])
 
+    def set_unready(self, node: str) -> None:
+        self._on_loop(lambda: self.world.unready_node(node))
+
     def compact(self) -> None:
-        pass
+        self._on_loop(self.world.store.compact)
 
     def stop(self) -> None:
-        pass
+        self._loop.call_soon_threadsafe(self._ended.set)
+        self._thread.join(PATIENCE_S)
+        self._folder.cleanup()
+
+    def _on_loop(self, call: Callable[[], object]) -> None:
+        async def on_loop() -> None:
+            call()
+
+        asyncio.run_coroutine_threadsafe(on_loop(), self._loop).result(PATIENCE_S)
+
+    async def _live(self) -> None:
+        try:
+            self._loop = asyncio.get_running_loop()
+            self._ended = asyncio.Event()
+            self.world = World(clock=WallClock(), pace=_PACE)
+            admitter = Webhooks(self.world.api)
+            server = await serve(self.world.api, admitter=admitter)
+            life = asyncio.create_task(self.world.run(admitter))
+            ended = asyncio.create_task(self._ended.wait())
+        except BaseException as error:
+            self._started.set_exception(error)
+            raise
+        self._started.set_result(server.address)
+        await asyncio.wait({life, ended}, return_when=asyncio.FIRST_COMPLETED)
+        await server.close()
+        life.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await life
+        await admitter.close()
+        self.world.close()
 
 
 class Cluster:
@@ -292,7 +356,11 @@ class Cluster:
                 self.wire.request("DELETE", f"{path}/pods", {"gracePeriodSeconds": 0})
         self.wire.close()
 
+    def owns(self, path: str) -> None:
+        """What lives at `path` goes with the test."""
+        self._own.append(path)
+
     def _made(self, obj: dict[str, Any]) -> dict[str, Any]:
         if not known(obj["kind"]).namespaced:
-            self._own.append(known(obj["kind"]).path(None, obj["metadata"]["name"]))
+            self.owns(known(obj["kind"]).path(None, obj["metadata"]["name"]))
         return obj

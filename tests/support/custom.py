@@ -1,7 +1,8 @@
-"""Custom resources that no other test uses."""
+"""Custom resources for tests."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from fairlead.kube.resources import Resource
@@ -14,9 +15,30 @@ def custom_resource(
     namespaced: bool = True,
     subresources: dict[str, Any] | None = None,
     columns: list[dict[str, str]] | None = None,
+    own: bool = False,
 ) -> Resource:
-    """Define a kind Gadget in a group of the test's own, and wait until it is served."""
-    group = f"{cluster.namespace}.example.com"
+    """A kind Gadget that is served. Tests that ask for the same share it, unless it is to be their `own`:
+    the real server makes the first creation of a new kind wait for two seconds.
+    """
+    if own:
+        gadgets = _define(cluster, cluster.unique("gadgets"), namespaced, subresources, columns)
+        cluster.owns(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gadgets.{gadgets.group}")
+        return gadgets
+    key = json.dumps([namespaced, subresources, columns])
+    known = cluster.host.shared
+    if key not in known:
+        known[key] = _define(cluster, f"shared{len(known)}", namespaced, subresources, columns)
+    return known[key]
+
+
+def _define(
+    cluster: Cluster,
+    prefix: str,
+    namespaced: bool,
+    subresources: dict[str, Any] | None,
+    columns: list[dict[str, str]] | None,
+) -> Resource:
+    group = f"{prefix}.example.com"
     version: dict[str, Any] = {
         "name": "v1",
         "served": True,
@@ -38,7 +60,7 @@ def custom_resource(
             "versions": [version],
         },
     }
-    name = cluster.create(definition)["metadata"]["name"]
+    name = cluster.try_create(definition).ok()["metadata"]["name"]
 
     def established() -> bool:
         status = cluster.get("CustomResourceDefinition", name).get("status", {})

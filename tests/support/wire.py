@@ -81,16 +81,17 @@ class Wire:
             self.close()
             raise
         received = {name.lower(): value for name, value in response.getheaders()}
-        is_json = received.get("content-type", "").startswith("application/json")
-        return Answer(response.status, received, json.loads(data) if is_json and data else data.decode())
+        return Answer(
+            response.status, received, json.loads(data) if data[:1] in (b"{", b"[") else data.decode()
+        )
 
     @contextmanager
-    def watch(self, path: str, **query: str | int | bool) -> Iterator[Watch]:
+    def watch(self, path: str, *, accept: str = JSON, **query: str | int | bool) -> Iterator[Watch]:
         """A watch that is open inside the block."""
         connection = self._connect()
         watch = None
         try:
-            connection.request("GET", with_query(path, {"watch": True, **query}), headers={"Accept": JSON})
+            connection.request("GET", with_query(path, {"watch": True, **query}), headers={"Accept": accept})
             response = connection.getresponse()
             assert response.status == 200, f"{response.status}: {response.read()!r}"
             watch = Watch(response)
