@@ -65,7 +65,7 @@ async def serve(
     chosen: Admitter = admitter or webhooks  # type: ignore[assignment]  # exactly one of the two is set
     handler = Handler(api, chosen, token=token, bookmark_every_s=bookmark_every_s)
     app = web.Application(client_max_size=_MAX_BODY)
-    app.router.add_route("*", "/{path:.*}", handler)
+    app.router.add_route("*", "/{path:.*}", handler.__call__)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=_LEAVE_S)
     await runner.setup()
     site = web.TCPSite(runner, host, port, ssl_context=tls)
