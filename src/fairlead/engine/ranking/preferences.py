@@ -114,9 +114,12 @@ def _soft_spread(snapshot: Snapshot, cls: PodClass, mask: Bools) -> Ints:
             domains = int(np.count_nonzero(ranked))
             held = constraint.tally.counts if constraint.tally is not None else crowding * 0
         else:
-            domains = len(np.unique(column.ids[ranked & there]))
-            held = _domain_counts(snapshot, cls, constraint)[column.ids]
-        crowding += np.where(there, (held * _weight(domains) + 256 * (constraint.max_skew - 1)) // 256, 0)
+            domains = int(np.count_nonzero(np.bincount(column.ids[ranked & there])))
+            held = _domain_counts(snapshot, cls, constraint)
+        crowded = (held * _weight(domains) >> 8) + (constraint.max_skew - 1)
+        if constraint.key != HOSTNAME:
+            crowded = crowded[column.ids]
+        crowding += np.where(there, crowded, 0)
     held = crowding[ranked]
     if not len(held):
         return crowding * 0

@@ -30,6 +30,7 @@ __all__ = ["place_run"]
 
 # At most so many pods ahead are all the best nodes of a run looked at together.
 _LEVELS = 64
+_FEW = 8
 
 
 def place_run(
@@ -153,7 +154,10 @@ def _moving(
     if mask is not None:
         still &= mask
     rooms = room.score(snapshot, cls)
-    refill = room.Refill(snapshot, cls, np.zeros(0, np.intp), 1, live=True)
+    # Looking at all nodes at once pays from a few pods on.
+    ahead = np.flatnonzero(still) if len(pods) > _FEW else np.zeros(0, np.intp)
+    levels = min(len(pods) // max(len(ahead), 1) + 2, _LEVELS)
+    refill = room.Refill(snapshot, cls, ahead, levels, live=True)
     alone = _takes_node(cls)
     for pod in pods:
         allowed = still

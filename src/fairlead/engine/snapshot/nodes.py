@@ -245,8 +245,10 @@ class NodeColumns:
             self.rank[self._slot_of[names[place]]] = (low + high) // 2
 
     def _grow(self) -> None:
-        old, self.capacity = self.capacity, self.capacity * 2
-        more = self.capacity - old
+        # Every question looks at all slots, so room to spare is not free; an eighth more at a time is.
+        old = self.capacity
+        more = max(_FIRST_CAPACITY, old // 8)
+        self.capacity = old + more
         self.alloc = np.pad(self.alloc, ((0, 0), (0, more)))
         self.used = np.pad(self.used, ((0, 0), (0, more)))
         self.ranked = np.pad(self.ranked, ((0, 0), (0, more)))
