@@ -15,8 +15,10 @@ from fairlead.world.schema.resources import Resource
 
 __all__ = [
     "FieldError",
+    "PlainNotFound",
     "already_exists",
     "bad_request",
+    "bare",
     "conflict",
     "duplicate",
     "field_forbidden",
@@ -29,10 +31,14 @@ __all__ = [
     "no_such_path",
     "not_found",
     "not_supported",
+    "patch_misfit",
+    "patch_refused",
     "required",
     "status_of",
     "too_long",
     "too_many",
+    "unsupported_media",
+    "wrong_uid",
 ]
 
 
@@ -96,6 +102,12 @@ def already_exists(resource: Resource, name: str) -> ApiError:
     return ApiError.of(409, "AlreadyExists", message, details=_details(resource, name))
 
 
+_NO_METHOD = "the server does not allow this method on the requested resource"
+_NO_PATH = "the server could not find the requested resource"
+_REJECTED = "the server rejected our request due to an error in our request"
+# Answers made by the server's generic part carry details, though empty ones.
+_EMPTY_DETAILS = frozenset({_NO_METHOD, _NO_PATH, _REJECTED, "415: Unsupported Media Type"})
+
 STALE = "the object has been modified; please apply your changes to the latest version and try again"
 
 
@@ -103,6 +115,18 @@ def conflict(resource: Resource, name: str, why: str = STALE) -> ApiError:
     """409 for a write that met another state than it expected."""
     message = f'Operation cannot be fulfilled on {resource.qualified} "{name}": {why}'
     return ApiError.of(409, "Conflict", message, details=_details(resource, name))
+
+
+def wrong_uid(resource: Resource, held: dict[str, Any], given: str) -> ApiError:
+    """409 for a write that means an object of the same name with another uid."""
+    where = "/".join(part for part in (held.get("namespace", ""), held["name"]) if part)
+    group = f"{resource.group}/" if resource.group and "." in resource.group else ""
+    why = (
+        f"StorageError: invalid object, Code: 4, Key: /registry/{group}{resource.plural}/{where}, "
+        f"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {given}, "
+        f"UID in object meta: {held['uid']}"
+    )
+    return conflict(resource, held["name"], why)
 
 
 def forbidden(resource: Resource, name: str, why: str, causes: Sequence[dict[str, object]] = ()) -> ApiError:
@@ -165,26 +189,41 @@ def too_many(message: str, cause: dict[str, object], retry_after_s: int = 0) -> 
     return ApiError.of(429, "TooManyRequests", message, retry_after_s=retry_after_s or None, details=details)
 
 
-def method_not_allowed(resource: Resource | None = None) -> ApiError:
+def method_not_allowed() -> ApiError:
     """405."""
-    if resource is None:
-        return ApiError.of(
-            405, "MethodNotAllowed", "the server does not allow this method on the requested resource"
-        )
-    details: dict[str, object] = {"kind": resource.plural}
-    if resource.group:
-        details["group"] = resource.group
-    return ApiError.of(
-        405,
-        "MethodNotAllowed",
-        "the server does not allow this method on the requested resource",
-        details=details,
-    )
+    return ApiError.of(405, "MethodNotAllowed", _NO_METHOD)
+
+
+def unsupported_media(accepted: str) -> ApiError:
+    """415 for a body in a format that is not spoken."""
+    message = f"the body of the request was in an unknown format - accepted media types include: {accepted}"
+    return ApiError.of(415, "UnsupportedMediaType", message)
+
+
+def patch_refused() -> ApiError:
+    """422 for a patch that cannot be applied; the API server does not say why."""
+    return ApiError.of(422, "Invalid", _REJECTED)
+
+
+def patch_misfit(problem: str) -> ApiError:
+    """422 for a patch whose outcome is not an object of the kind."""
+    error = FieldError("patch", "FieldValueInvalid", f"Invalid value: {problem}")
+    causes = [{"reason": error.reason, "message": error.text, "field": error.field}]
+    return ApiError.of(422, "Invalid", f' "" is invalid: {error}', details={"causes": causes})
 
 
 def no_such_path() -> ApiError:
     """404 for something that is not served at all."""
-    return ApiError.of(404, "NotFound", "the server could not find the requested resource", details={})
+    return ApiError.of(404, "NotFound", _NO_PATH)
+
+
+class PlainNotFound(Exception):  # noqa: N818 (not an answer of the API: a path nobody serves)
+    """A path outside the API, answered in plain text as any web server would."""
+
+
+def bare(code: int, message: str) -> ApiError:
+    """An error that the API server passes on without a reason."""
+    return ApiError.of(code, "", message)
 
 
 def status_of(error: ApiError) -> dict[str, object]:
@@ -195,9 +234,10 @@ def status_of(error: ApiError) -> dict[str, object]:
         "metadata": {},
         "status": "Failure",
         "message": error.message,
-        "reason": error.reason,
     }
-    if error.details:
+    if error.reason:
+        status["reason"] = error.reason
+    if error.details or error.message in _EMPTY_DETAILS or error.code == 406:
         status["details"] = error.details
     status["code"] = error.code
     return status

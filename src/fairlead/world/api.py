@@ -243,7 +243,7 @@ class Api:
             again = partial(
                 self.stage_update, resource, item, namespace, options, name=name, subresource=subresource
             )
-        new = writes.prepare_update(self, served, item, old, subresource, applying=False)
+        new = writes.prepare_update(self, served, item, old, subresource, how="put")
         return self._stage_replacing(served, new, old, subresource, options=options, again=again)
 
     def stage_patch(
@@ -267,7 +267,9 @@ class Api:
         if old is None:
             raise answers.not_found(resource, name)
         patched = self._patched(kind, served, old, patch, options)
-        new = writes.prepare_update(self, served, patched, old, subresource, applying=kind == "apply")
+        new = writes.prepare_update(
+            self, served, patched, old, subresource, how="apply" if kind == "apply" else "patch"
+        )
         again = partial(
             self.stage_patch, resource, name, patch, namespace, options, kind=kind, subresource=subresource
         )

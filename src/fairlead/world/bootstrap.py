@@ -1,11 +1,14 @@
-"""What every cluster has from its first moment: namespaces, priority classes; and how a namespace ends."""
+"""What every cluster has from its first moment, and how a namespace ends.
+
+Namespaces, the system's priority classes and the API server's own Service.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from fairlead.world.deletion import DeleteOptions, Removal
-from fairlead.world.schema.resources import NAMESPACES, PRIORITY_CLASSES
+from fairlead.world.schema.resources import NAMESPACES, PRIORITY_CLASSES, SERVICES
 
 if TYPE_CHECKING:
     from fairlead.world.api import Api
@@ -43,6 +46,20 @@ def populate(api: Api) -> None:
                 "description": description,
             }
             api.create(PRIORITY_CLASSES, body)
+    if api.store.get(SERVICES, "default", "kubernetes") is None:
+        api.create(SERVICES, _kubernetes_service(), "default")
+
+
+def _kubernetes_service() -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "kubernetes", "labels": {"component": "apiserver", "provider": "kubernetes"}},
+        "spec": {
+            "clusterIP": "10.96.0.1",
+            "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}],
+        },
+    }
 
 
 def empty_namespace(api: Api, namespace: Object) -> Removal:

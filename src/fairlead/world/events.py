@@ -1,4 +1,4 @@
-"""Events have one stored shape and two views: core/v1 and events.k8s.io/v1 name the same fields differently."""
+"""Events have one stored shape and two views: core/v1 and events.k8s.io/v1 name its fields differently."""
 
 from __future__ import annotations
 

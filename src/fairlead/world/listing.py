@@ -13,12 +13,19 @@ from dataclasses import dataclass
 import msgspec
 
 from fairlead.errors import ApiError, Gone
-from fairlead.world.answers import bad_request, invalid_options, invalid_value
+from fairlead.world.answers import (
+    FieldError,
+    bad_request,
+    field_forbidden,
+    invalid_options,
+    invalid_value,
+    not_supported,
+)
 from fairlead.world.schema.resources import Resource
 from fairlead.world.selection import Selection
 from fairlead.world.store import Object, Store, key_of
 
-__all__ = ["Listing", "Page", "check_version", "list_page"]
+__all__ = ["Listing", "Page", "bad_version", "list_page"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +48,9 @@ class Listing:
     remaining: int | None = None
 
 
+_MATCHES = ("Exact", "NotOlderThan", "")
+
+
 class _Token(msgspec.Struct):
     v: str
     rv: int
@@ -52,7 +62,7 @@ def list_page(store: Store, resource: Resource, namespace: str, selection: Selec
     start = ""
     if page.token:
         if page.match:
-            raise _invalid("resourceVersionMatch", page.match, "is forbidden for continue")
+            raise _forbidden("resourceVersionMatch is forbidden for continue")
         token = _decode(page.token)
         if page.rv not in ("", "0"):
             raise bad_request("specifying resource version is not allowed when using continue")
@@ -80,11 +90,9 @@ def list_page(store: Store, resource: Resource, namespace: str, selection: Selec
     return Listing(items, rv, _encode(rv, key_of(items[-1])), remaining)
 
 
-def check_version(rv: str) -> int:
-    """A resourceVersion parameter as a number; 400 when it is none."""
-    if not rv.isdecimal():
-        raise _invalid("resourceVersion", rv, f'strconv.ParseUint: parsing "{rv}": invalid syntax')
-    return int(rv)
+def bad_version(rv: str) -> FieldError:
+    """What is wrong with a resourceVersion that is no number."""
+    return invalid_value("resourceVersion", rv, f'strconv.ParseUint: parsing "{rv}": invalid syntax')
 
 
 def too_large(rv: int, current: int) -> ApiError:
@@ -112,21 +120,17 @@ def _current(store: Store, resource: Resource, namespace: str, selection: Select
 
 
 def _version(store: Store, page: Page) -> int:
+    if page.match not in _MATCHES:
+        raise invalid_options("ListOptions", not_supported("resourceVersionMatch", page.match, _MATCHES))
     if page.match and not page.rv:
-        raise _invalid(
-            "resourceVersionMatch",
-            page.match,
-            "resourceVersionMatch is forbidden unless resourceVersion is provided",
-        )
+        raise _forbidden("resourceVersionMatch is forbidden unless resourceVersion is provided")
     if page.match == "Exact" and page.rv == "0":
-        raise _invalid(
-            "resourceVersionMatch",
-            page.match,
-            'resourceVersionMatch "Exact" is forbidden for resourceVersion "0"',
-        )
+        raise _forbidden('resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
     if not page.rv:
         return store.rv
-    asked = check_version(page.rv)
+    if not page.rv.isdecimal():
+        raise bad_request(f"invalid resource version: {bad_version(page.rv)}")
+    asked = int(page.rv)
     if asked > store.rv:
         raise too_large(asked, store.rv)
     # An exact version is also what a limited list without a match means; otherwise any newer one will do.
@@ -135,8 +139,8 @@ def _version(store: Store, page: Page) -> int:
     return store.rv
 
 
-def _invalid(field: str, value: str, why: str) -> ApiError:
-    return invalid_options("ListOptions", invalid_value(field, value, why))
+def _forbidden(why: str) -> ApiError:
+    return invalid_options("ListOptions", field_forbidden("resourceVersionMatch", why))
 
 
 def _expired(store: Store, start: str) -> ApiError:
@@ -160,7 +164,8 @@ def _decode(text: str) -> _Token:
     try:
         token = msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=_Token)
     except (binascii.Error, ValueError, msgspec.MsgspecError) as error:
-        raise bad_request(f"continue key is not valid: {error}") from error
+        raise bad_request(f"invalid continue token: continue key is not valid: {error}") from error
     if token.v != "v1":
-        raise bad_request("continue key is not valid: server does not recognize this encoded version")
+        why = "server does not recognize this encoded version"
+        raise bad_request(f"invalid continue token: continue key is not valid: {why}")
     return token

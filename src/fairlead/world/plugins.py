@@ -1,7 +1,8 @@
 """The admission plugins of the API server that users notice: they look at other objects to decide.
 
-Priority, DefaultTolerationSeconds and DefaultStorageClass. (NamespaceLifecycle is in `writes`,
-TaintNodesByCondition and ServiceAccount's name are defaults of their kinds.)
+Priority, DefaultTolerationSeconds, DefaultStorageClass, and the addresses of Services.
+(NamespaceLifecycle is in `writes`; TaintNodesByCondition and ServiceAccount's name are defaults of
+their kinds.)
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from fairlead.world.schema.resources import (
     PERSISTENT_VOLUME_CLAIMS,
     PODS,
     PRIORITY_CLASSES,
+    SERVICES,
     STORAGE_CLASSES,
     Resource,
 )
+from fairlead.world.services import allocate
 from fairlead.world.store import Store
 
 __all__ = ["admit_create", "admit_update"]
@@ -33,6 +36,8 @@ def admit_create(store: Store, resource: Resource, item: Object) -> None:
         _tolerate_briefly(item["spec"])
     elif resource == PERSISTENT_VOLUME_CLAIMS:
         _set_storage_class(store, item)
+    elif resource == SERVICES:
+        allocate(store, item)
 
 
 def admit_update(resource: Resource, item: Object, old: Object) -> None:
@@ -44,6 +49,11 @@ def admit_update(resource: Resource, item: Object, old: Object) -> None:
             if field not in spec and field in before:
                 spec[field] = before[field]
         _tolerate_briefly(spec)
+    elif resource == SERVICES:
+        # A client that leaves the address out means to keep it.
+        for field in ("clusterIP", "clusterIPs"):
+            if field not in item["spec"] and field in old["spec"]:
+                item["spec"][field] = old["spec"][field]
 
 
 def _set_priority(store: Store, pod: Object) -> None:

@@ -81,7 +81,7 @@ class Selection:
 EVERYTHING = Selection()
 
 
-def select(resource: Resource, labels: str = "", fields: str = "", api_version: str = "") -> Selection:
+def select(resource: Resource, labels: str = "", fields: str = "") -> Selection:
     """Compile the selectors of a request; 400 for one that cannot be read or is not supported."""
     if not labels and not fields:
         return EVERYTHING
@@ -93,11 +93,14 @@ def select(resource: Resource, labels: str = "", fields: str = "", api_version: 
     node = None
     for path, equal, wanted in by_field.terms if by_field else ():
         if path not in _ALWAYS and path not in _FIELDS.get(resource.qualified, ()):
-            group, _, version = (api_version or "v1").rpartition("/")
-            raise bad_request(
-                f'Unable to find "{group}/{version}, Resource={resource.plural}" that match label selector '
-                f'"{labels}", field selector "{fields}": field label not supported: {path}'
+            if resource.qualified in _FIELDS:
+                raise bad_request(f"field label not supported: {path}")
+            known = (
+                'only "metadata.name", "metadata.namespace"'
+                if resource.namespaced
+                else 'only "metadata.name"'
             )
+            raise bad_request(f'"{path}" is not a known field selector: {known}')
         if path == "spec.nodeName" and equal and resource.plural == "pods":
             node = wanted
     return Selection(by_label, by_field, node)

@@ -6,8 +6,9 @@ may not set, validation, system fields). Both get private copies and never touch
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from fairlead.errors import ApiError
 from fairlead.world import answers, plugins
 from fairlead.world.patches.apply import release_changed
 from fairlead.world.schema import names
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["finish_create", "finish_update", "may_create_on_update", "prepare_create", "prepare_update"]
 
+Writing = Literal["put", "patch", "apply"]
+"""How an update came: some answers depend on it."""
+
 _NAME_ATTEMPTS = 8
 _SYSTEM_FIELDS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 
@@ -36,10 +40,13 @@ def may_create_on_update(served: Served) -> bool:
 def prepare_create(api: Api, served: Served, item: Object, namespace: str) -> Object:
     """A private, defaulted copy of the object to be created."""
     resource = served.resource
-    new = _copy(served, item)
+    try:
+        new = _copy(served, item)
+    except Misfit as misfit:
+        raise _unreadable(served, misfit) from misfit
     metadata = new["metadata"]
     if metadata.get("resourceVersion"):
-        raise answers.bad_request("resourceVersion should not be set on objects to be created")
+        raise answers.bare(500, "resourceVersion should not be set on objects to be created")
     for field in (*_SYSTEM_FIELDS, "selfLink", "resourceVersion"):
         metadata.pop(field, None)
     if resource.namespaced:
@@ -85,13 +92,18 @@ def finish_create(api: Api, served: Served, new: Object, *, changed: bool) -> Ob
 
 
 def prepare_update(
-    api: Api, served: Served, item: Object, old: Object, subresource: str, *, applying: bool
+    api: Api, served: Served, item: Object, old: Object, subresource: str, *, how: Writing
 ) -> Object:
-    """A private, defaulted copy of the object that is to replace `old`; `applying` by server-side apply."""
+    """A private, defaulted copy of the object that is to replace `old`."""
     resource = served.resource
-    new = _copy(served, item)
+    try:
+        new = _copy(served, item)
+    except Misfit as misfit:
+        if how == "put":
+            raise _unreadable(served, misfit) from misfit
+        raise answers.patch_misfit(str(misfit)) from misfit
     metadata, held = new["metadata"], old["metadata"]
-    _check_identity(resource, metadata, held)
+    _check_identity(resource, metadata, held, how)
     for field in _SYSTEM_FIELDS:
         if field in held:
             metadata[field] = held[field]
@@ -104,7 +116,7 @@ def prepare_update(
     _strategy(served).default(new)
     plugins.admit_update(resource, new, old)
     new = _keep(served, new, old, subresource)
-    if not applying:
+    if how != "apply":
         _release(served, new, old)
     return new
 
@@ -115,8 +127,8 @@ def finish_update(
     """The object as it is stored, or `old` itself when nothing differs."""
     strategy = _strategy(served)
     if changed:
-        new = prepare_update(api, served, new, old, subresource, applying=True)
-    if strategy.generation and not subresource and _spec(new) != _spec(old):
+        new = prepare_update(api, served, new, old, subresource, how="apply")
+    if strategy.generation and not subresource and _counts(strategy, new, old):
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
     _validate(served.resource, strategy, new, old)
     return old if new == old else new
@@ -143,21 +155,20 @@ def _strategy(served: Served) -> Strategy:
 
 
 def _copy(served: Served, item: Any) -> Object:
-    kind, version = served.resource.kind, served.storage_version
-    struct = None if served.custom else struct_of(served.resource, version)
-    try:
-        if struct is not None:
-            new = shaped(struct, item)
-        else:
-            new = copy_json(item)
-            new["metadata"] = shaped("meta/v1.ObjectMeta", item.get("metadata") or {})
-    except Misfit as misfit:
-        raise answers.bad_request(
-            f'{kind} in version "{version}" cannot be handled as a {kind}: {misfit}'
-        ) from misfit
+    struct = None if served.custom else struct_of(served.resource, served.storage_version)
+    if struct is not None:
+        new = shaped(struct, item)
+    else:
+        new = copy_json(item)
+        new["metadata"] = shaped("meta/v1.ObjectMeta", item.get("metadata") or {})
     new["apiVersion"] = served.api_version
-    new["kind"] = kind
+    new["kind"] = served.resource.kind
     return new
+
+
+def _unreadable(served: Served, misfit: Misfit) -> ApiError:
+    kind, version = served.resource.kind, served.storage_version
+    return answers.bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {misfit}')
 
 
 def copy_json(value: Any) -> Any:
@@ -203,7 +214,7 @@ def _check_namespace(api: Api, resource: Resource, metadata: Object) -> None:
         raise answers.forbidden(resource, metadata.get("name", ""), why, [cause])
 
 
-def _check_identity(resource: Resource, metadata: Object, held: Object) -> None:
+def _check_identity(resource: Resource, metadata: Object, held: Object, how: Writing) -> None:
     name = held["name"]
     if metadata.get("name", name) != name:
         raise answers.bad_request(
@@ -214,10 +225,10 @@ def _check_identity(resource: Resource, metadata: Object, held: Object) -> None:
             "the namespace of the provided object does not match the namespace sent on the request"
         )
     if metadata.get("uid", held["uid"]) != held["uid"]:
-        why = (
-            f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {held['uid']}"
-        )
-        raise answers.conflict(resource, name, why)
+        if how == "put":
+            raise answers.wrong_uid(resource, held, metadata["uid"])
+        problem = answers.invalid_value("metadata.uid", metadata["uid"], "field is immutable")
+        raise answers.invalid(resource, name, [problem])
     if metadata.get("resourceVersion") not in (None, "", held["resourceVersion"]):
         raise answers.conflict(resource, name)
 
@@ -255,6 +266,14 @@ def _check_finalizers(metadata: Object, held: Object) -> list[answers.FieldError
         f"[]string{{{shown}}}"
     )
     return [answers.field_forbidden("metadata.finalizers", why)]
+
+
+def _counts(strategy: Strategy, new: Object, old: Object) -> bool:
+    if strategy.counts_annotations:
+        annotations = [item["metadata"].get("annotations") or {} for item in (new, old)]
+        if annotations[0] != annotations[1]:
+            return True
+    return _spec(new) != _spec(old)
 
 
 def _spec(item: Object) -> Object:

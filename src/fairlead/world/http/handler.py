@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import json
 import random
 from typing import Any
 
@@ -64,11 +65,13 @@ class Handler:
             return await self._answer(request)
         except ApiError as error:
             return _refusal(error)
+        except answers.PlainNotFound:
+            return web.Response(text="404 page not found\n", status=404)
         except BadObject as error:
             return _refusal(answers.bad_request(str(error)))
         except (asyncio.CancelledError, ConnectionError):
             raise
-        except Exception as error:  # noqa: BLE001 (a bug of ours must still answer as the API server does: 500)
+        except Exception as error:  # a bug of ours must still answer as the API server does
             log.exception("request failed", method=request.method, path=request.path)
             return _refusal(answers.internal(f"{type(error).__name__}: {error}"))
 
@@ -82,7 +85,7 @@ class Handler:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         segments = [segment for segment in request.path.split("/") if segment]
         root = segments[0] if segments else ""
-        if root == "api" and len(segments) > 2 or root == "apis" and len(segments) > 3:
+        if len(segments) > {"api": 2, "apis": 3}.get(root, len(segments)):
             return await self._resource(request, target_of(self.api.registry, segments))
         if request.method not in ("GET", "HEAD"):
             raise answers.method_not_allowed()
@@ -123,12 +126,12 @@ class Handler:
                 return self._schema("", version)
             case ["openapi", "v3", "apis", group, version]:
                 return self._schema(group, version)
-        raise answers.no_such_path()
+        raise answers.PlainNotFound
 
     def _resource_list(self, group: str, version: str) -> web.Response:
         served = discovery.groups_of(self.api.registry).get(group, {}).get(version)
         if served is None:
-            raise answers.no_such_path()
+            raise answers.PlainNotFound
         return _json(discovery.resource_list(group, version, served))
 
     def _schema(self, group: str, version: str) -> web.Response:
@@ -152,7 +155,7 @@ class Handler:
         if method in ("GET", "HEAD"):
             if not target.name:
                 if "list" not in target.served.verbs:
-                    raise answers.method_not_allowed(target.served.resource)
+                    raise answers.method_not_allowed()
                 return await self._collection(request, target)
             if target.subresource == "log":
                 self.api.get(target.served.resource, target.name, target.namespace)
@@ -162,7 +165,7 @@ class Handler:
             body = await read_body(request)
             return self._shown(request, target, await self.verbs.post(target, query, body, _USER))
         if target.served.verbs == ("create",):
-            raise answers.method_not_allowed(target.served.resource)
+            raise answers.method_not_allowed()
         match method:
             case "PUT":
                 body = await read_body(request)
@@ -175,7 +178,7 @@ class Handler:
                 body = await read_body(request)
                 answer = await self.verbs.delete(target, query, body, _USER)
             case _:
-                raise answers.method_not_allowed(target.served.resource)
+                raise answers.method_not_allowed()
         return self._shown(request, target, answer)
 
     async def _collection(self, request: web.Request, target: Target) -> web.StreamResponse:
@@ -185,7 +188,6 @@ class Handler:
             target.served.resource,
             query.get("labelSelector", ""),
             query.get("fieldSelector", ""),
-            target.served.api_version_of(target.version),
         )
         if params.flag(query, "watch"):
             since, initial_end = params.watch_start(query)
@@ -221,7 +223,7 @@ class Handler:
         representation = negotiate(request.headers.get("Accept", ""))
         item = answer.body
         ours = item.get("kind") == target.served.resource.kind
-        headers = [("Warning", f'299 - "{text}"'.replace('"', '\\"')) for text in answer.warnings]
+        headers = [("Warning", f"299 - {json.dumps(text)}") for text in answer.warnings]
         if ours and representation.table:
             rv = int(item["metadata"].get("resourceVersion") or 0)
             include = request.query.get("includeObject", "Metadata")
@@ -236,7 +238,7 @@ class Handler:
 
 
 def _json(body: Any, code: int = 200, content_type: str = "application/json") -> web.Response:
-    return _raw(msgspec.json.encode(body), content_type, code)
+    return _raw(msgspec.json.encode(body) + b"\n", content_type, code)
 
 
 def _raw(body: bytes, content_type: str = "application/json", code: int = 200) -> web.Response:

@@ -34,7 +34,7 @@ def _term(term: str, request: AdmissionRequest, item: Any) -> bool:
         raise ValueError(f"{term!r} is not supported: only comparisons and has() are")
     value = _read(found[1], request, item)
     wanted: Any = found[5] == "true" if found[5] else found[3] if found[3] is not None else found[4]
-    return (value == wanted) == (found[2] == "==")
+    return bool(value == wanted) == (found[2] == "==")
 
 
 def _read(path: str, request: AdmissionRequest, item: Any) -> Any:

@@ -1,7 +1,7 @@
 """What representation a client asks for, and how bodies are read.
 
-Only JSON (and YAML for apply) is spoken: protobuf and CBOR in an Accept header are passed over for
-the JSON that clients offer beside them, and bodies in them are refused with 415.
+Answers are always JSON: protobuf and CBOR in an Accept header are passed over for the JSON that
+clients offer beside them. Bodies may be JSON, YAML or protobuf.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import yaml
 from aiohttp import web
 
 from fairlead.errors import ApiError
-from fairlead.world.answers import bad_request
+from fairlead.world.answers import bad_request, unsupported_media
+from fairlead.world.http.protobuf import decode_protobuf
 
 __all__ = ["Representation", "negotiate", "patch_kind", "read_body"]
 
@@ -62,12 +63,9 @@ def negotiate(accept: str) -> Representation:
                 return Representation(
                     "PartialObjectMetadata", f"application/json;as={kind};v=v1;g=meta.k8s.io"
                 )
-    raise ApiError.of(
-        406,
-        "NotAcceptable",
-        "only the following media types are accepted: application/json, application/yaml, "
-        "application/vnd.kubernetes.protobuf",
-    )
+    offered = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+    message = f"406: Not Acceptable\n\nAvailable representations: {offered}"
+    raise ApiError.of(406, "NotAcceptable", message)
 
 
 async def read_body(request: web.Request) -> Any:
@@ -81,29 +79,21 @@ async def read_body(request: web.Request) -> Any:
             return yaml.load(data, Loader=_Loader)
         except yaml.YAMLError as error:
             raise bad_request(f"error decoding YAML: {error}") from error
+    if media == "application/vnd.kubernetes.protobuf":
+        return decode_protobuf(data)
     if media in ("application/json", "application/octet-stream", "*/*") or media in _PATCHES:
         try:
             return msgspec.json.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise bad_request(f"couldn't get version/kind; json parse error: {error}") from error
-    raise ApiError.of(
-        415,
-        "UnsupportedMediaType",
-        "the body of the request was in an unknown format - accepted media types include: application/json, "
-        "application/yaml",
-    )
+    raise unsupported_media("application/json, application/yaml, application/vnd.kubernetes.protobuf")
 
 
 def patch_kind(request: web.Request) -> Any:
     """Which patch a PATCH request carries; 415 when it says none that we know."""
     kind = _PATCHES.get(request.content_type)
     if kind is None:
-        raise ApiError.of(
-            415,
-            "UnsupportedMediaType",
-            "the body of the request was in an unknown format - accepted media types include: "
-            + ", ".join(_PATCHES),
-        )
+        raise ApiError.of(415, "UnsupportedMediaType", "415: Unsupported Media Type")
     return kind
 
 

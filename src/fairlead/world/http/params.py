@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fairlead.world.answers import bad_request, invalid_options, invalid_value, not_supported
+from fairlead.world.answers import bad_request, bare, field_forbidden, invalid_options, not_supported
 from fairlead.world.api import DeleteOptions, Options, Page
-from fairlead.world.listing import check_version
+from fairlead.world.listing import bad_version
 
 __all__ = ["delete_options", "flag", "page", "watch_start", "write_options"]
 
@@ -48,16 +48,19 @@ def watch_start(query: Mapping[str, str]) -> tuple[int | None, bool]:
     if initial is None:
         if match:
             why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
-            raise invalid_options("ListOptions", invalid_value("resourceVersionMatch", match, why))
-        return (None, False) if rv in ("", "0") else (check_version(rv), False)
+            raise invalid_options("ListOptions", field_forbidden("resourceVersionMatch", why))
+        # Without a version the answer starts with what there is, and says where that ends.
+        if rv in ("", "0"):
+            return None, not rv and flag(query, "allowWatchBookmarks")
+        return _watch_version(rv), False
     if match != "NotOlderThan":
         why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-        raise invalid_options("ListOptions", invalid_value("resourceVersionMatch", match, why))
+        raise invalid_options("ListOptions", field_forbidden("resourceVersionMatch", why))
     if flag(query, "sendInitialEvents"):
         if rv not in ("", "0"):
-            check_version(rv)
+            _watch_version(rv)
         return None, flag(query, "allowWatchBookmarks")
-    return (-1 if rv in ("", "0") else check_version(rv)), False
+    return (-1 if rv in ("", "0") else _watch_version(rv)), False
 
 
 def write_options(query: Mapping[str, str], user: str) -> Options:
@@ -68,13 +71,16 @@ def write_options(query: Mapping[str, str], user: str) -> Options:
 def delete_options(query: Mapping[str, str], body: Any, user: str) -> DeleteOptions:
     """How an object is to go; a body wins over the query."""
     body = body if isinstance(body, dict) else {}
+    if body.get("kind", "DeleteOptions") != "DeleteOptions":
+        where = 'for version "meta.k8s.io/v1" in scheme "pkg/runtime/scheme.go:111"'
+        raise bad_request(f'no kind "{body["kind"]}" is registered {where}')
     preconditions = body.get("preconditions") or {}
     grace = body.get("gracePeriodSeconds", number(query, "gracePeriodSeconds"))
     policy = body.get("propagationPolicy") or query.get("propagationPolicy")
     if policy is None and (orphan := body.get("orphanDependents", query.get("orphanDependents"))) is not None:
         policy = "Orphan" if orphan in (True, "true", "1") else "Background"
     if policy not in (None, "Background", "Foreground", "Orphan"):
-        supported = ("Background", "Foreground", "Orphan")
+        supported = ("Foreground", "Background", "Orphan", "nil")
         raise invalid_options("DeleteOptions", not_supported("propagationPolicy", policy, supported))
     dry = _dry_run(query.get("dryRun")) or bool(body.get("dryRun"))
     return DeleteOptions(
@@ -82,9 +88,15 @@ def delete_options(query: Mapping[str, str], body: Any, user: str) -> DeleteOpti
     )
 
 
+def _watch_version(rv: str) -> int:
+    if not rv.isdecimal():
+        raise bare(500, str(bad_version(rv)))
+    return int(rv)
+
+
 def _dry_run(value: str | None) -> bool:
     if value in (None, ""):
         return False
     if value != "All":
-        raise invalid_options("CreateOptions", not_supported("dryRun", value, ("All",)))
+        raise invalid_options("CreateOptions", not_supported("dryRun", [value], ("All",)))
     return True

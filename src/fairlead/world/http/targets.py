@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fairlead.world.answers import no_such_path
+from fairlead.world.answers import PlainNotFound, no_such_path
 from fairlead.world.schema.resources import Registry, Served
 
 __all__ = ["Target", "target_of"]
@@ -31,6 +31,8 @@ def target_of(registry: Registry, segments: list[str]) -> Target:
     if rest[0] == "namespaces" and len(rest) > 2 and not _is_of_namespace(group, rest):
         namespace, rest = rest[1], rest[2:]
     served = registry.at(group, version, rest[0])
+    if served is None and not registry.has_version(group, version):
+        raise PlainNotFound
     if served is None or len(rest) > 3:
         raise no_such_path()
     name = rest[1] if len(rest) > 1 else ""

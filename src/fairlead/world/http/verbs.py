@@ -8,7 +8,7 @@ from typing import Any
 
 from fairlead.world import answers
 from fairlead.world.admission import Staged
-from fairlead.world.api import Admitted, Api, Options, Removal
+from fairlead.world.api import Admitted, Api, Options
 from fairlead.world.events import from_events_api
 from fairlead.world.http import params
 from fairlead.world.http.reviews import answer_review, is_review
@@ -69,7 +69,7 @@ class Verbs:
             return self.api.get_scale(resource, name, target.namespace)
         if target.subresource in ("", "status", "resize", "ephemeralcontainers"):
             return self.api.get(resource, name, target.namespace)
-        raise answers.method_not_allowed(resource)
+        raise answers.method_not_allowed()
 
     async def post(self, target: Target, query: Mapping[str, str], body: Any, user: str) -> Answer:
         """POST: create an object, or act through a subresource."""
@@ -79,7 +79,7 @@ class Verbs:
         if target.subresource or resource.kind == "Binding":
             return await self._act(target, body, options)
         if target.name:
-            raise answers.method_not_allowed(resource)
+            raise answers.method_not_allowed()
         warnings = self._checked(target, query, body)
         if is_review(resource.kind):
             return Answer(
@@ -95,18 +95,17 @@ class Verbs:
         options = params.write_options(query, user)
         body = _an_object(body)
         if not target.name:
-            raise answers.method_not_allowed(resource)
+            raise answers.method_not_allowed()
         if target.subresource == "scale":
             scale = stage_scale(self.api, resource, target.name, body, namespace, options=options)
             return Answer(await self.admitted.commit(scale))
         warnings = self._checked(target, query, body)
         name = (body.get("metadata") or {}).get("name", "")
         if name != target.name:
-            raise answers.bad_request(
-                f"the name of the object ({name}) does not match the name on the URL ({target.name})"
-                if name
-                else "name must be provided"
-            )
+            why = f"({name}) does not match the name on the URL ({target.name})"
+            if not name:
+                why = f"({target.name} based on URL) was undeterminable: name must be provided"
+            raise answers.bad_request(f"the name of the object {why}")
         existed = self.api.store.get(resource, namespace, target.name) is not None
         staged = self.api.stage_update(
             resource,
@@ -125,7 +124,7 @@ class Verbs:
         resource, namespace, name = target.served.resource, target.namespace, target.name
         options = params.write_options(query, user)
         if not name:
-            raise answers.method_not_allowed(resource)
+            raise answers.method_not_allowed()
         if options.force and kind != "apply":
             problem = answers.field_forbidden("force", "may not be specified for non-apply patch")
             raise answers.invalid_options("PatchOptions", problem)
@@ -146,10 +145,10 @@ class Verbs:
         resource = target.served.resource
         options = params.delete_options(query, body, user)
         if target.subresource:
-            raise answers.method_not_allowed(resource)
+            raise answers.method_not_allowed()
         if target.name:
             staged = self.api.stage_delete(resource, target.name, target.namespace, options)
-            removal: Removal = await self.admitted.commit(staged)
+            removal = await self.admitted.commit(staged)
             if removal.removed and resource.qualified not in _RETURNS_DELETED:
                 return Answer(_deleted(target, removal.object))
             return Answer(removal.object)
@@ -171,17 +170,15 @@ class Verbs:
 
     async def _act(self, target: Target, body: Object, options: Options) -> Answer:
         name = target.name or (body.get("metadata") or {}).get("name", "")
-        staged: Staged[Any]
         if target.served.resource.kind == "Binding" or target.subresource == "binding":
-            staged = stage_bind(self.api, name, body, target.namespace, options)
+            await self.admitted.commit(stage_bind(self.api, name, body, target.namespace, options))
         elif target.subresource == "eviction":
             self.api.get(PODS, name, target.namespace)
-            staged = stage_evict(self.api, name, body, target.namespace, options)
+            await self.admitted.commit(stage_evict(self.api, name, body, target.namespace, options))
         elif target.subresource == "token":
             return Answer(_token(target, body, self.api), 201)
         else:
-            raise answers.method_not_allowed(target.served.resource)
-        await self.admitted.commit(staged)
+            raise answers.method_not_allowed()
         return Answer(
             {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201
         )
@@ -200,28 +197,14 @@ class Verbs:
             and not (body.get("metadata") or {}).get("resourceVersion")
         ):
             new = {**new, "metadata": {**new["metadata"], "resourceVersion": ""}}
-        return await self.admitted.commit(
-            stage_scale(self.api, resource, name, new, namespace, options=options)
-        )
+        staged: Staged[Object] = stage_scale(self.api, resource, name, new, namespace, options=options)
+        return await self.admitted.commit(staged)
 
     def _checked(self, target: Target, query: Mapping[str, str], body: Any) -> tuple[str, ...]:
         """Refuse what is of another kind; name unknown fields as ``fieldValidation`` asks."""
         served = target.served
-        kind, expected = body.get("kind"), served.api_version_of(target.version)
         wanted = served.resource.kind
-        if kind and kind != wanted:
-            group, _, version = str(body.get("apiVersion", "")).rpartition("/")
-            raise answers.bad_request(
-                f'{kind} in version "{version or group}" cannot be handled as a {wanted}: no kind "{kind}" is '
-                f'registered for version "{body.get("apiVersion", "")}"'
-                if self.api.registry.of_kind(body.get("apiVersion", ""), kind) is None
-                else f"the object provided is unrecognized (must be of type {wanted}): {kind}"
-            )
-        if body.get("apiVersion") and body["apiVersion"] != expected:
-            raise answers.bad_request(
-                f"the API version in the data ({body['apiVersion']}) does not match the expected API version "
-                f"({expected})"
-            )
+        _check_kind(target, body)
         mode = query.get("fieldValidation", "Warn")
         struct = None if served.custom else struct_of(served.resource, target.version)
         if served.api_group == "events.k8s.io":
@@ -237,14 +220,27 @@ class Verbs:
         return tuple(unknown)
 
 
+def _check_kind(target: Target, body: Object) -> None:
+    wanted, expected = target.served.resource.kind, target.served.api_version_of(target.version)
+    kind, given = body.get("kind") or wanted, body.get("apiVersion") or expected
+    version = str(given).rpartition("/")[2]
+    if given != expected:
+        why = f'no kind "{kind}" is registered for version "{given}" in scheme "pkg/runtime/scheme.go:111"'
+    elif kind != wanted:
+        why = f"converting (v1.{kind}) to (core.{wanted}): unknown conversion"
+    else:
+        return
+    raise answers.bad_request(f'{kind} in version "{version}" cannot be handled as a {wanted}: {why}')
+
+
 def _an_object(body: Any) -> Object:
     if not isinstance(body, dict):
-        raise answers.bad_request(
-            "couldn't get version/kind; json parse error: json: cannot unmarshal into Go value of type struct "
-            "{ APIVersion string; Kind string }"
-            if body is not None
-            else "the body of the request is empty"
+        what = (
+            "unexpected end of JSON input (<empty>)"
+            if body is None
+            else "json: cannot unmarshal into an object"
         )
+        raise answers.bad_request(f"couldn't get version/kind; json parse error: {what}")
     return body
 
 

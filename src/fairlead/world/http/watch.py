@@ -7,6 +7,7 @@ when woken. A reader too slow for the history gets 410 in the stream, as from th
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -102,7 +103,7 @@ async def stream(
                 await response.write(chunk)
             if asked.initial_end:
                 await response.write(frames.bookmark(sent, end_of_initial=True))
-        marked = loop.time()
+        mark_at = _next_mark(loop.time(), ends, asked)
         while not bell.closed:
             try:
                 changes = store.changes(resource, sent)
@@ -117,18 +118,24 @@ async def stream(
             left = ends - loop.time()
             if left <= 0:
                 break
-            if asked.bookmarks and loop.time() - marked >= asked.bookmark_every_s:
+            if loop.time() >= mark_at:
                 await response.write(frames.bookmark(sent))
-                marked = loop.time()
+                mark_at = _next_mark(loop.time(), ends, asked)
             # Nothing may be awaited between this check and the wait, or a change could be slept through.
             if store.rv == sent or not _pending(store, resource, sent):
-                await bell.wait(resource, min(left, asked.bookmark_every_s))
-        if asked.bookmarks and not bell.closed:
-            await response.write(frames.bookmark(sent))
+                await bell.wait(resource, min(left, max(mark_at - loop.time(), 0.0)))
         await response.write_eof()
     except (ConnectionResetError, ConnectionError):
         pass  # the client left; there is nobody to tell
     return response
+
+
+def _next_mark(now: float, ends: float, asked: WatchRequest) -> float:
+    """When the next bookmark is due: every minute or so, and once shortly before the end."""
+    if not asked.bookmarks:
+        return math.inf
+    regular, last = now + asked.bookmark_every_s, ends - 2.0
+    return min(regular, last) if last > now else regular
 
 
 def _pending(store: Store, resource: Resource, since: int) -> bool:
@@ -193,7 +200,7 @@ class _Frames:
         item: Object = {
             "kind": served.resource.kind,
             "apiVersion": served.api_version_of(version),
-            "metadata": {**metadata, "creationTimestamp": None},
+            "metadata": metadata,
         }
         if self._asked.representation.table:
             item = {

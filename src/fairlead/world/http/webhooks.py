@@ -7,12 +7,10 @@ are understood (`match_conditions`); anything else counts as an error of the web
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
 import ssl
 from collections.abc import Callable
-from typing import Any
 
 import aiohttp
 import msgspec
@@ -166,7 +164,7 @@ class Webhooks:
                 body = msgspec.json.decode(await response.read())
         except (aiohttp.ClientError, OSError, msgspec.DecodeError) as error:
             raise _Failed(f'Post "{url}": {error}') from error
-        except asyncio.TimeoutError as error:
+        except TimeoutError as error:
             raise _Failed(f'Post "{url}": context deadline exceeded') from error
         answer = body.get("response") if isinstance(body, dict) else None
         if not isinstance(answer, dict) or answer.get("uid") != review["request"]["uid"]:
@@ -210,7 +208,7 @@ def _listed(values: list[str] | None, value: str) -> bool:
 
 def _names(wanted: str, plural: str, subresource: str) -> bool:
     resource, _, sub = wanted.partition("/")
-    return resource in ("*", plural) and (sub == subresource or sub == "*")
+    return resource in ("*", plural) and sub in (subresource, "*")
 
 
 def _review(request: AdmissionRequest, item: Object | None, uid: str) -> Object:

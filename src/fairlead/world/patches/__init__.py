@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal
 
-from fairlead.errors import ApiError
+from fairlead.world.answers import bad_request, patch_refused, unsupported_media
 from fairlead.world.patches.apply import apply_configuration
 from fairlead.world.patches.json_patch import json_patch
 from fairlead.world.patches.merge import merge_patch
@@ -21,6 +21,9 @@ __all__ = ["PatchKind", "apply_configuration", "apply_patch", "json_patch", "mer
 
 PatchKind = Literal["json", "merge", "strategic", "apply"]
 
+_NOT_A_MAP = (
+    "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}"
+)
 _ACCEPTED = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
 
 
@@ -41,18 +44,15 @@ def apply_patch(
         case "json":
             result = json_patch(old, patch)
         case "merge":
+            if not isinstance(patch, dict):
+                raise bad_request(_NOT_A_MAP)
             result = merge_patch(old, patch)
         case "strategic":
             if struct is None:
-                raise ApiError.of(
-                    415,
-                    "UnsupportedMediaType",
-                    "the body of the request was in an unknown format - accepted media types include: "
-                    + _ACCEPTED,
-                )
+                raise unsupported_media(_ACCEPTED)
             result = strategic_patch(old, patch, struct)
         case "apply":
             result = apply_configuration(old, patch, struct or "", manager=manager, force=force, now=now)
     if not isinstance(result, dict):
-        raise ApiError.of(422, "Invalid", "the patch does not leave an object")
+        raise patch_refused()
     return result

@@ -57,6 +57,9 @@ def apply_configuration(
         raise invalid_options("PatchOptions", required("fieldManager", "is required for apply patch"))
     if not isinstance(applied, dict):
         raise bad_request("apply patch must be an object")
+    if not applied.get("apiVersion") or not applied.get("kind"):
+        said = applied.get("apiVersion") or "/"
+        raise bad_request(f"invalid object type: {said}, Kind={applied.get('kind', '')}")
     metadata = applied.get("metadata") or {}
     if metadata.get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")
@@ -66,7 +69,7 @@ def apply_configuration(
     mine = next((entry for entry in entries if _is(entry, manager)), None)
     others = [entry for entry in entries if entry is not mine and entry.get("operation") == "Apply"]
     _check_conflicts(others, owned, live, applied, force=force)
-    merged = _merge(live, _without_bookkeeping(applied), Field(type=struct or "any"))
+    merged: Object = _merge(live, _without_bookkeeping(applied), Field(type=struct or "any"))
     if mine is not None:
         given_up = subtract(mine["fieldsV1"], owned)
         for entry in others:

@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from fairlead.errors import ApiError
-from fairlead.world.answers import bad_request
+from fairlead.world.answers import bad_request, patch_refused
 
 __all__ = ["json_patch"]
+
+_NOT_A_PATCH = (
+    "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"
+)
 
 
 def json_patch(old: Any, operations: Any) -> Any:
@@ -17,11 +21,11 @@ def json_patch(old: Any, operations: Any) -> Any:
     {'a': [1, 2, 3]}
     """
     if not isinstance(operations, list):
-        raise bad_request("json: cannot unmarshal object into Go value of type jsonpatch.Patch")
+        raise bad_request(_NOT_A_PATCH)
     document = old
     for operation in operations:
         if not isinstance(operation, dict):
-            raise bad_request("json: cannot unmarshal into Go value of type jsonpatch.Operation")
+            raise bad_request(_NOT_A_PATCH)
         document = _do(document, operation)
     return document
 
@@ -34,7 +38,7 @@ def _do(document: Any, operation: dict[str, Any]) -> Any:
         case "remove":
             return _drop(document, path, operation)
         case "replace":
-            _read(document, path, operation)
+            _read(document, path[:-1], operation)  # a member that is not there yet is added
             return _put(document, path, operation.get("value"), operation, insert=False)
         case "move":
             source = _tokens(operation.get("from"))
@@ -49,14 +53,14 @@ def _do(document: Any, operation: dict[str, Any]) -> Any:
             except ApiError:
                 held = None  # an absent member equals null
             if held != operation.get("value"):
-                raise _refused(f"testing value {operation.get('path')} failed: test failed")
+                raise patch_refused()
             return document
-    raise _refused(f"Unexpected kind: {op}")
+    raise patch_refused()
 
 
 def _tokens(path: object) -> list[str]:
     if not isinstance(path, str) or (path and not path.startswith("/")):
-        raise _refused(f"invalid path {path!r}")
+        raise patch_refused()
     return [token.replace("~1", "/").replace("~0", "~") for token in path.split("/")[1:]]
 
 
@@ -71,7 +75,7 @@ def _member(container: Any, token: str, operation: dict[str, Any]) -> Any:
         return container[token]
     if isinstance(container, list):
         return container[_index(container, token, operation, len(container) - 1)]
-    raise _missing(operation)
+    raise patch_refused()
 
 
 def _put(document: Any, path: list[str], value: Any, operation: dict[str, Any], *, insert: bool) -> Any:
@@ -93,7 +97,7 @@ def _put(document: Any, path: list[str], value: Any, operation: dict[str, Any], 
         else:
             changed[_index(document, token, operation, len(document) - 1)] = value
         return changed
-    raise _missing(operation)
+    raise patch_refused()
 
 
 def _drop(document: Any, path: list[str], operation: dict[str, Any]) -> Any:
@@ -115,28 +119,17 @@ def _drop(document: Any, path: list[str], operation: dict[str, Any]) -> Any:
         else:
             del items[index]
         return items
-    raise _missing(operation)
+    raise patch_refused()
 
 
 def _index(container: list[Any], token: str, operation: dict[str, Any], last: int) -> int:
     negative = token.startswith("-")
     digits = token[1:] if negative else token
     if not digits.isdecimal():
-        raise _missing(operation)
+        raise patch_refused()
     index = int(digits)
     if negative:  # counted from the end, an extension of the API server's library
         index = len(container) - index
     if not 0 <= index <= last:
-        raise _missing(operation)
+        raise patch_refused()
     return index
-
-
-def _missing(operation: dict[str, Any]) -> ApiError:
-    op, path = operation.get("op"), operation.get("path")
-    return _refused(f"{op} operation does not apply: doc is missing path: {path}: missing value")
-
-
-def _refused(why: str) -> ApiError:
-    return ApiError.of(
-        422, "Invalid", f"the server rejected our request due to an error in our request: {why}"
-    )

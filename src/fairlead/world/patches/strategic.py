@@ -76,7 +76,7 @@ def _merge_list(old: Any, patch: list[Any], field: Field, order: Any) -> list[An
     old = old if isinstance(old, list) else []
     if not field.merge_key:
         merged = list(dict.fromkeys([*old, *patch]))
-        return _ordered(merged, old, order, field) if order is not None else merged
+        return _ordered(merged, old, patch if order is None else order, field)
     if any(isinstance(item, dict) and item.get(_DIRECTIVE) == "replace" for item in patch):
         return [_plain(item) for item in patch if item.get(_DIRECTIVE) != "replace"]
     merged = list(old)
@@ -89,11 +89,15 @@ def _merge_list(old: Any, patch: list[Any], field: Field, order: Any) -> list[An
             merged.append(_merge_map({}, item, field.element))
         else:
             merged[at] = _merge_map(merged[at], item, field.element)
-    return _ordered(merged, old, order, field) if order is not None else merged
+    named = [item for item in patch if item.get(_DIRECTIVE) != "delete"]
+    return _ordered(merged, old, named if order is None else order, field)
 
 
 def _ordered(merged: list[Any], live: list[Any], order: list[Any], field: Field) -> list[Any]:
-    """Items named in `order` in that order; the others where the live list had them, relatively."""
+    """Items named in `order` in that order; the others where the live list had them, relatively.
+
+    Without an order of its own, a patch orders what it names.
+    """
 
     def identity(item: Any) -> Any:
         return item.get(field.merge_key) if isinstance(item, dict) else item

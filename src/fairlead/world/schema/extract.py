@@ -1,7 +1,8 @@
-"""Reads the field types of the built-in kinds from Go sources: ``python -m fairlead.world.schema.extract DIR``.
+"""Reads the field types of the built-in kinds from Go sources.
 
-DIR holds the unpacked modules ``api@vX``, ``apimachinery@vX`` and ``apiextensions-apiserver@vX`` of
-k8s.io. Prints the table kept in ``types.json``: for each struct its JSON fields, each with its type,
+``python -m fairlead.world.schema.extract DIR``, where DIR holds the unpacked modules ``api@vX``,
+``apimachinery@vX`` and ``apiextensions-apiserver@vX`` of k8s.io, prints the table kept in
+``types.json``: for each struct its JSON fields, each with its type,
 whether an empty value is left out, and how lists merge. Only facts are taken, no text.
 """
 
@@ -37,6 +38,7 @@ _ROOTS = {
     "admissionregistration/v1": "MutatingWebhookConfiguration ValidatingWebhookConfiguration",
     "apiextensions/v1": "CustomResourceDefinition",
     "authentication/v1": "SelfSubjectReview TokenReview TokenRequest",
+    "meta/v1": "DeleteOptions",
     "authorization/v1": (
         "LocalSubjectAccessReview SelfSubjectAccessReview SelfSubjectRulesReview SubjectAccessReview"
     ),
@@ -107,9 +109,11 @@ def extract(folder: Path) -> dict[str, Any]:
         if name not in types:
             fields = types[name] = packages.fields(name)
             pending += [found for field in fields.values() if (found := _struct_in(field["type"]))]
+            pending += packages.inline.get(name, {}).values()
     return {
         "kinds": dict(sorted(kinds.items())),
         "atomic": sorted(packages.atomic & types.keys()),
+        "inline": {name: packages.inline[name] for name in sorted(types) if name in packages.inline},
         "types": dict(sorted(types.items())),
     }
 
@@ -129,6 +133,8 @@ class _Packages:
         self._read: set[str] = set()
         self.atomic: set[str] = set()
         """Structs that server-side apply owns as a whole."""
+        self.inline: dict[str, dict[str, str]] = {}
+        """Embedded structs by their protobuf number: JSON spreads them, protobuf nests them."""
 
     def fields(self, name: str) -> dict[str, Any]:
         """The JSON fields of a struct, embedded ones included."""
@@ -144,6 +150,8 @@ class _Packages:
             if "inline" in options or not label:
                 if kind != "meta/v1.TypeMeta":
                     fields.update(self.fields(kind))
+                    if number := _number(tag):
+                        self.inline.setdefault(name, {})[str(number)] = kind
                 else:
                     fields |= {"apiVersion": {"type": "string"}, "kind": {"type": "string"}}
                 continue
@@ -194,7 +202,8 @@ class _Packages:
         return next(self._folder.glob("api@*")) / package
 
     def _parse(self, text: str, package: str) -> None:
-        struct, markers = "", []
+        struct = ""
+        markers: list[str] = []
         for line in text.splitlines():
             if found := _IMPORT.match(line):
                 self._aliases[f"{package}:{found[1] or found[2].partition('/')[2]}"] = found[2]
@@ -218,8 +227,15 @@ class _Packages:
                 markers = []
 
 
+def _number(tag: str) -> int:
+    found = re.search(r'protobuf:"\w+,(\d+),', tag)
+    return int(found[1]) if found else 0
+
+
 def _described(kind: str, pointer: bool, options: list[str], tag: str, markers: list[str]) -> dict[str, Any]:
     field: dict[str, Any] = {"type": kind}
+    if number := _number(tag):
+        field["number"] = number
     if pointer:
         field["pointer"] = True
     if "omitempty" in options:
@@ -245,7 +261,7 @@ if __name__ == "__main__":
         raise SystemExit(__doc__)
     table = extract(Path(sys.argv[1]))
     lines = [f'"atomic":{json.dumps(table["atomic"])}']
-    for part in ("kinds", "types"):
+    for part in ("kinds", "inline", "types"):
         entries = (
             f"  {json.dumps(key)}:{json.dumps(value, separators=(',', ':'))}"
             for key, value in table[part].items()

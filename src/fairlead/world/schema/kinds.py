@@ -37,14 +37,21 @@ _STRATEGIES: dict[str, Strategy] = {
     "endpoints": Strategy(create_on_update=True),
     "events": Strategy(validate=validation.validate_event, create_on_update=True),
     "limitranges": Strategy(create_on_update=True),
-    "persistentvolumes": Strategy(default=others.default_persistent_volume),
+    "persistentvolumes": Strategy(
+        default=others.default_persistent_volume, on_create=others.volume_on_create
+    ),
     "persistentvolumeclaims": Strategy(
-        default=others.default_persistent_volume_claim, validate=validation.validate_claim
+        default=others.default_persistent_volume_claim,
+        on_create=others.volume_on_create,
+        validate=validation.validate_claim,
     ),
     "podtemplates": _COUNTED,
     "replicationcontrollers": Strategy(default=workloads.default_replica_set, generation=True),
     "deployments.apps": Strategy(
-        default=workloads.default_deployment, validate=validation.validate_deployment, generation=True
+        default=workloads.default_deployment,
+        validate=validation.validate_deployment,
+        generation=True,
+        counts_annotations=True,
     ),
     "replicasets.apps": Strategy(
         default=workloads.default_replica_set, validate=validation.validate_replica_set, generation=True

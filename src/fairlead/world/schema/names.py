@@ -31,6 +31,11 @@ _QUALIFIED_RULE = (
     "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
     f"'{_QUALIFIED}')"
 )
+_SLASHES = (
+    "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start and end with "
+    "an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    f"'{_QUALIFIED}') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+)
 _VALUE_RULE = (
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must "
     "start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used "
@@ -146,11 +151,7 @@ def key_problems(key: str) -> list[str]:
     """What is wrong with a label key, or any other qualified name."""
     prefix, slash, name = key.rpartition("/")
     if "/" in prefix:
-        return [
-            "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start and end "
-            "with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for "
-            f"validation is '{_QUALIFIED}') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-        ]
+        return [_SLASHES]
     problems = []
     if slash and not prefix:
         problems.append("prefix part must be non-empty")

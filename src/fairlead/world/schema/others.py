@@ -1,4 +1,4 @@
-"""Defaults of everything that is neither a pod nor a workload: nodes, namespaces, storage, services, webhooks."""
+"""Defaults of what is neither a pod nor a workload: nodes, namespaces, storage, services, webhooks."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ __all__ = [
     "default_webhooks",
     "namespace_on_create",
     "node_on_create",
+    "volume_on_create",
 ]
 
 Object = dict[str, Any]
@@ -89,13 +90,16 @@ def default_persistent_volume(item: Object) -> None:
     """Fill a PersistentVolume's defaults."""
     item["spec"].setdefault("persistentVolumeReclaimPolicy", "Retain")
     item["spec"].setdefault("volumeMode", "Filesystem")
-    item["status"].setdefault("phase", "Pending")
 
 
 def default_persistent_volume_claim(item: Object) -> None:
     """Fill a PersistentVolumeClaim's defaults."""
     item["spec"].setdefault("volumeMode", "Filesystem")
-    item["status"].setdefault("phase", "Pending")
+
+
+def volume_on_create(item: Object) -> None:
+    """A new volume or claim is bound by nobody yet."""
+    item["status"] = {"phase": "Pending"}
 
 
 def default_storage_class(item: Object) -> None:
@@ -171,5 +175,5 @@ def crd_on_create(item: Object) -> None:
             condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
         ],
         "acceptedNames": spec["names"],
-        "storedVersions": [version["name"] for version in spec["versions"] if version.get("storage")],
+        "storedVersions": [each["name"] for each in spec.get("versions") or () if each.get("storage")],
     }

@@ -288,6 +288,10 @@ class Registry:
         """What is served under a path, if anything."""
         return self._paths.get((group, version, plural))
 
+    def has_version(self, group: str, version: str) -> bool:
+        """Whether anything is served in a group version."""
+        return any(path[:2] == (group, version) for path in self._paths)
+
     def served(self, resource: Resource) -> Served:
         """How a resource is offered (KeyError when it no longer is)."""
         return self._main[resource]

@@ -122,7 +122,8 @@ def _struct_reader(name: str) -> Read:
 
 
 def _is_struct(field: Field) -> bool:
-    return "." in field.type and field.type[:2] not in ("[]", "{}") or field.type in ("time", "microtime")
+    named = "." in field.type and field.type[:2] not in ("[]", "{}")
+    return named or field.type in ("time", "microtime")
 
 
 def _always(field: Field) -> Callable[[], Any] | None:

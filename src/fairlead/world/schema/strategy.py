@@ -44,6 +44,8 @@ class Strategy:
     """What is wrong with the new object, given the old one on updates."""
     generation: bool = False
     """Whether metadata.generation counts changes of the spec."""
+    counts_annotations: bool = False
+    """Whether a change of annotations counts as well."""
     unconditional_update: bool = True
     """Whether a PUT may leave the resourceVersion out."""
     create_on_update: bool = False

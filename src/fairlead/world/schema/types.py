@@ -26,6 +26,8 @@ class Field(msgspec.Struct, frozen=True, rename={"merge_key": "key"}):
     """Server-side apply: ``atomic``, ``set`` or ``map``; absent means atomic."""
     keys: tuple[str, ...] = ()
     atomic: bool = False
+    number: int = 0
+    """The field's number in protobuf."""
 
     @property
     def element(self) -> str:
@@ -39,6 +41,8 @@ class Table(msgspec.Struct, frozen=True):
     kinds: dict[str, str]
     types: dict[str, dict[str, Field]]
     atomic: frozenset[str]
+    inline: dict[str, dict[int, str]]
+    """Embedded structs by protobuf number: JSON spreads their fields, protobuf nests them."""
 
 
 @cache

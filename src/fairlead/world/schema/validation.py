@@ -231,6 +231,10 @@ def validate_priority_class(new: Object, old: Object | None) -> list[FieldError]
 
 
 _CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]+")
+_CONFIG_KEY_RULE = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or "
+    "'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+)
 
 
 def validate_config_map(new: Object, old: Object | None) -> list[FieldError]:
@@ -239,11 +243,7 @@ def validate_config_map(new: Object, old: Object | None) -> list[FieldError]:
     for field in ("data", "binaryData"):
         for key in new.get(field) or ():
             if _CONFIG_KEY.fullmatch(key) is None:
-                why = (
-                    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. "
-                    "'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
-                )
-                errors.append(invalid_value(f"{field}[{key}]", key, why))
+                errors.append(invalid_value(f"{field}[{key}]", key, _CONFIG_KEY_RULE))
     if old is not None and old.get("immutable"):
         if new.get("data") != old.get("data") or new.get("binaryData") != old.get("binaryData"):
             errors.append(field_forbidden("data", "field is immutable when `immutable` is set"))
@@ -338,21 +338,14 @@ def _selects_template(item: Object, restart_policy: str) -> list[FieldError]:
             errors.append(invalid_value("spec.selector", selector, why))
     template = spec.get("template") or {}
     labels = (template.get("metadata") or {}).get("labels")
-    empty = selector is not None and not selector
-    if (
-        not errors
-        and not matches(convert(selector, LabelSelector), labels or {})
-        or (selector is None and not empty)
-    ):
+    # A selector that is itself wrong is not held against the labels as well; a missing one is.
+    if selector is None or (not errors and not matches(convert(selector, LabelSelector), labels or {})):
         why = "`selector` does not match template `labels`"
         errors.append(invalid_value("spec.template.metadata.labels", labels, why))
     pod = template.get("spec") or {}
     policy = pod.get("restartPolicy")
-    errors += [
-        error
-        for error in validate_pod_spec(pod, "spec.template.spec")
-        if not error.field.endswith("restartPolicy")
-    ]
+    wrong = validate_pod_spec(pod, "spec.template.spec")
+    errors += [error for error in wrong if not error.field.endswith("restartPolicy")]
     if policy != restart_policy:
         errors.append(not_supported("spec.template.spec.restartPolicy", policy, (restart_policy,)))
     return errors
@@ -379,8 +372,8 @@ def _int_or_percent(path: str, value: Any) -> list[FieldError]:
         return [invalid_value(path, value, "must be greater than or equal to 0")] if value < 0 else []
     if re.fullmatch(r"[0-9]+%", str(value)) is None:
         why = (
-            "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', "
-            "regex used for validation is '[0-9]+%')"
+            "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or "
+            "'93%', regex used for validation is '[0-9]+%')"
         )
         return [invalid_value(path, value, why)]
     return (

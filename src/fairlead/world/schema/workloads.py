@@ -107,6 +107,7 @@ def job_on_create(item: Object) -> None:
         labels[key] = value
     selector = spec.setdefault("selector", {})
     selector.setdefault("matchLabels", {})["batch.kubernetes.io/controller-uid"] = uid
+    item["metadata"].setdefault("labels", dict(labels))
 
 
 def _default_job_spec(spec: Object) -> None:
@@ -117,6 +118,7 @@ def _default_job_spec(spec: Object) -> None:
     spec.setdefault("backoffLimit", 2**31 - 1 if "backoffLimitPerIndex" in spec else 6)
     spec.setdefault("completionMode", "NonIndexed")
     spec.setdefault("suspend", False)
+    spec.setdefault("manualSelector", False)
     replacing = "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed"
     spec.setdefault("podReplacementPolicy", replacing)
     for rule in (spec.get("podFailurePolicy") or {}).get("rules") or ():

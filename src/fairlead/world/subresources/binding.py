@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fairlead.errors import ApiError
 from fairlead.world.admission import AdmissionRequest, Staged
-from fairlead.world.answers import bad_request, conflict
+from fairlead.world.answers import bad_request, bare, conflict, wrong_uid
 from fairlead.world.conditions import with_condition
 from fairlead.world.schema.resources import PODS
 from fairlead.world.store import Object
@@ -44,19 +43,16 @@ def _validate(target: Object) -> None:
     # Upstream does not turn these into a 422: they surface as an internal error.
     if target.get("kind") not in (None, "", "Node"):
         kind = target["kind"]
-        raise ApiError.of(
-            500, "", f'target.kind: Unsupported value: "{kind}": supported values: "Node", "<empty>"'
-        )
+        raise bare(500, f'target.kind: Unsupported value: "{kind}": supported values: "Node", "<empty>"')
     if not target.get("name"):
-        raise ApiError.of(500, "", "target.name: Required value")
+        raise bare(500, "target.name: Required value")
 
 
 def _assigned(api: Api, pod: Object, node: str, wanted: Object) -> Object:
     metadata, spec = pod["metadata"], pod["spec"]
     name = metadata["name"]
     if wanted.get("uid") and wanted["uid"] != metadata["uid"]:
-        found = f"UID in precondition: {wanted['uid']}, UID in object meta: {metadata['uid']}"
-        raise conflict(PODS, name, f"Precondition failed: {found}")
+        raise wrong_uid(PODS, metadata, wanted["uid"])
     if wanted.get("resourceVersion") and wanted["resourceVersion"] != metadata["resourceVersion"]:
         raise conflict(PODS, name)
     why = None

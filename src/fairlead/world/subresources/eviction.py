@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fairlead.errors import ApiError
 from fairlead.kube.decode import convert
 from fairlead.kube.selectors import LabelSelector, matches
 from fairlead.world.admission import AdmissionRequest, Staged
-from fairlead.world.answers import bad_request, forbidden, too_many
+from fairlead.world.answers import bad_request, bare, forbidden, too_many
 from fairlead.world.conditions import condition_of, is_ready, with_condition
 from fairlead.world.deletion import DeleteOptions, Removal
 from fairlead.world.schema.resources import POD_DISRUPTION_BUDGETS, PODS
@@ -88,7 +87,7 @@ def _ask_budget(api: Api, pod: Object, dry_run: bool) -> None:
         message = (
             "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
         )
-        raise ApiError.of(500, "", message)
+        raise bare(500, message)
     if not budgets:
         return
     budget = budgets[0]

@@ -51,7 +51,7 @@ def age(stamp: str | None, now: datetime) -> str:
 def human(span: timedelta) -> str:
     """A duration in its two most telling units.
 
-    >>> human(timedelta(seconds=119)), human(timedelta(minutes=9, seconds=5)), human(timedelta(days=3, hours=4))
+    >>> human(timedelta(seconds=119)), human(timedelta(minutes=9, seconds=5)), human(timedelta(hours=76))
     ('119s', '9m5s', '3d4h')
     """
     seconds = int(span.total_seconds())

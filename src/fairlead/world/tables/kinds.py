@@ -424,7 +424,7 @@ PRINTERS: dict[str, Printer] = {
         columns("Name", "Min Available", "Max Unavailable", "Allowed Disruptions:integer", "Age"), _budget
     ),
     "priorityclasses.scheduling.k8s.io": Printer(
-        columns("Name", "Value:integer", "Global-Default:boolean", "Age", wide=("PreemptionPolicy",)),
+        columns("Name", "Value:integer", "Global-Default:boolean", "Age", "PreemptionPolicy"),
         lambda item, now: [
             _name(item),
             item["value"],
