@@ -121,6 +121,7 @@ def test_a_pod_may_gain_a_toleration_and_lose_none(cluster: Cluster) -> None:
 
 def test_a_deployments_selector_may_not_change(cluster: Cluster) -> None:
     made = cluster.create(deployment("web", 0))
+    del made["metadata"]["resourceVersion"]
     made["spec"]["selector"]["matchLabels"]["more"] = made["spec"]["template"]["metadata"]["labels"][
         "more"
     ] = "1"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import itertools
 import os
 import ssl
@@ -28,11 +27,8 @@ from fairlead.rig.certs import Authority, KeyPair
 from fairlead.rig.controlplane import ControlPlane
 from fairlead.rig.nodes import UNREADY_ANNOTATION, is_ready, node_object
 from fairlead.world.clock import WallClock
-from fairlead.world.http.kubeconfig import write_kubeconfig
-from fairlead.world.http.server import serve
-from fairlead.world.http.webhooks import Webhooks
 from fairlead.world.kubelet import Pace
-from fairlead.world.world import World
+from fairlead.world.world import Serving, World
 from support.rig import programs
 from support.wire import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, PATIENCE_S, STRATEGIC_PATCH, Answer, Wire
 
@@ -139,14 +135,15 @@ class EmbeddedHost(Host):
 
     def __init__(self) -> None:
         super().__init__()
-        self._folder = tempfile.TemporaryDirectory(prefix="fairlead-embedded-")
         self._authority = Authority()
         self.ca_pem = self._authority.pair.public
-        self._started: Future[str] = Future()
+        self._started: Future[Serving] = Future()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._live()), daemon=True)
         self._thread.start()
-        self.url = self._started.result(PATIENCE_S)
-        self.kubeconfig = write_kubeconfig(Path(self._folder.name) / "kubeconfig", self.url)
+        serving = self._started.result(PATIENCE_S)
+        self.world = serving.world
+        self.url = serving.url
+        self.kubeconfig = serving.kubeconfig
 
     def wire(self) -> Wire:
         return Wire(self.url)
@@ -163,7 +160,6 @@ class EmbeddedHost(Host):
     def stop(self) -> None:
         self._loop.call_soon_threadsafe(self._ended.set)
         self._thread.join(PATIENCE_S)
-        self._folder.cleanup()
 
     def _on_loop(self, call: Callable[[], object]) -> None:
         async def on_loop() -> None:
@@ -172,25 +168,16 @@ class EmbeddedHost(Host):
         asyncio.run_coroutine_threadsafe(on_loop(), self._loop).result(PATIENCE_S)
 
     async def _live(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._ended = asyncio.Event()
         try:
-            self._loop = asyncio.get_running_loop()
-            self._ended = asyncio.Event()
-            self.world = World(clock=WallClock(), pace=_PACE)
-            admitter = Webhooks(self.world.api)
-            server = await serve(self.world.api, admitter=admitter)
-            life = asyncio.create_task(self.world.run(admitter))
-            ended = asyncio.create_task(self._ended.wait())
-        except BaseException as error:
+            serving = await World(clock=WallClock(), pace=_PACE).serve()
+        except Exception as error:  # noqa: BLE001 (whatever it is, the waiting thread raises it)
             self._started.set_exception(error)
-            raise
-        self._started.set_result(server.address)
-        await asyncio.wait({life, ended}, return_when=asyncio.FIRST_COMPLETED)
-        await server.close()
-        life.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await life
-        await admitter.close()
-        self.world.close()
+            return
+        async with serving:
+            self._started.set_result(serving)
+            await self._ended.wait()
 
 
 class Cluster:
