@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fairlead.errors import ApiError
+from fairlead.errors import ApiError, Gone
 from fairlead.world.schema.resources import Resource
 
 __all__ = [
+    "Expired",
     "FieldError",
     "PlainNotFound",
     "already_exists",
@@ -166,6 +167,14 @@ def invalid_options(kind: str, error: FieldError) -> ApiError:
     )
 
 
+class Expired(Gone):
+    """410 for a continue token; `token` goes on from there with what there is now."""
+
+    def __init__(self, message: str, token: str) -> None:
+        super().__init__(410, "Expired", message)
+        self.token = token
+
+
 def bad_request(message: str) -> ApiError:
     """400."""
     return ApiError.of(400, "BadRequest", message)
@@ -239,6 +248,8 @@ def status_of(error: ApiError) -> dict[str, object]:
         status["reason"] = error.reason
     if error.details or error.message in _EMPTY_DETAILS or error.code == 406:
         status["details"] = error.details
+    if isinstance(error, Expired):
+        status["metadata"] = {"continue": error.token}
     status["code"] = error.code
     return status
 

@@ -280,6 +280,8 @@ class Api:
     ) -> Staged[Removal]:
         """The first half of `delete`."""
         old = self.get(resource, name, namespace)
+        if resource == NAMESPACES and name in bootstrap.IMMORTAL:
+            raise answers.forbidden(resource, name, "this namespace may not be deleted")
         options.check(resource, old)
 
         def commit(_: Object | None) -> Removal:

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from fairlead.world.api import Api
     from fairlead.world.store import Object
 
-__all__ = ["empty_namespace", "finalize_namespace", "populate"]
+__all__ = ["IMMORTAL", "empty_namespace", "finalize_namespace", "populate"]
+
+IMMORTAL = frozenset({"default", "kube-public", "kube-system"})
+"""Namespaces that nobody may delete."""
 
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _PRIORITIES = (

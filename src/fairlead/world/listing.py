@@ -14,6 +14,7 @@ import msgspec
 
 from fairlead.errors import ApiError, Gone
 from fairlead.world.answers import (
+    Expired,
     FieldError,
     bad_request,
     field_forbidden,
@@ -151,9 +152,7 @@ def _expired(store: Store, start: str) -> ApiError:
         "list - objects that were created, modified, or deleted between the time the first chunk was "
         "returned and now may show up in the list."
     )
-    error = ApiError.of(410, "Expired", message)
-    error.details = {"continue": _encode(store.rv, start)}
-    return error
+    return Expired(message, _encode(store.rv, start))
 
 
 def _encode(rv: int, start: str) -> str:

@@ -104,6 +104,9 @@ def prepare_update(
         raise answers.patch_misfit(str(misfit)) from misfit
     metadata, held = new["metadata"], old["metadata"]
     _check_identity(resource, metadata, held, how)
+    if how == "put" and not metadata.get("resourceVersion") and not _strategy(served).unconditional_update:
+        problem = answers.invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
+        raise answers.invalid(resource, held["name"], [problem])
     for field in _SYSTEM_FIELDS:
         if field in held:
             metadata[field] = held[field]

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fairlead.world.answers import bad_request, bare, field_forbidden, invalid_options, not_supported
+from fairlead.world.answers import (
+    bad_request,
+    bare,
+    field_forbidden,
+    invalid_options,
+    invalid_value,
+    not_supported,
+)
 from fairlead.world.api import DeleteOptions, Options, Page
 from fairlead.world.listing import bad_version
 
@@ -77,6 +84,9 @@ def delete_options(query: Mapping[str, str], body: Any, user: str) -> DeleteOpti
     preconditions = body.get("preconditions") or {}
     grace = body.get("gracePeriodSeconds", number(query, "gracePeriodSeconds"))
     policy = body.get("propagationPolicy") or query.get("propagationPolicy")
+    if policy is not None and ("orphanDependents" in body or "orphanDependents" in query):
+        why = "orphanDependents and deletionPropagation cannot be both set"
+        raise invalid_options("DeleteOptions", invalid_value("propagationPolicy", policy, why))
     if policy is None and (orphan := body.get("orphanDependents", query.get("orphanDependents"))) is not None:
         policy = "Orphan" if orphan in (True, "true", "1") else "Background"
     if policy not in (None, "Background", "Foreground", "Orphan"):

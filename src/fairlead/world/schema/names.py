@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from fairlead.world.answers import FieldError, invalid_value, required
@@ -86,6 +87,7 @@ def check_metadata(item: Object) -> list[FieldError]:
             for field, why in _OWNER_FIELDS
             if not owner.get(field)
         ]
+    errors += _check_controllers(metadata.get("ownerReferences") or ())
     for index, finalizer in enumerate(metadata.get("finalizers") or ()):
         path = f"metadata.finalizers[{index}]"
         problems = key_problems(finalizer)
@@ -94,6 +96,17 @@ def check_metadata(item: Object) -> list[FieldError]:
             why = "name is neither a standard finalizer name nor is it fully qualified"
             errors.append(invalid_value(path, finalizer, why))
     return errors
+
+
+def _check_controllers(owners: Sequence[Object]) -> list[FieldError]:
+    names = [owner.get("name", "") for owner in owners if owner.get("controller")]
+    if len(names) < 2:
+        return []
+    why = (
+        'Only one reference can have Controller set to true. Found "true" in references for '
+        f"{names[0]} and {names[1]}"
+    )
+    return [invalid_value("metadata.ownerReferences", owners, why)]
 
 
 def check_labels(labels: dict[str, str], path: str) -> list[FieldError]:

@@ -5,6 +5,7 @@ Only the rules that people and schedulers run into; the rest is the real cluster
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from fairlead.kube.quantity import QuantityError, nano
@@ -28,10 +29,20 @@ _STANDARD = frozenset({"cpu", "memory", "ephemeral-storage", "storage"})
 
 def validate_pod(pod: Object, old: Object | None) -> list[FieldError]:
     """Problems of a new pod, or of an update."""
-    errors = validate_pod_spec(pod["spec"], "spec")
+    errors = _check_cost(pod) + validate_pod_spec(pod["spec"], "spec")
     if old is not None:
         errors += check_update(pod, old)
     return errors
+
+
+_COST = "controller.kubernetes.io/pod-deletion-cost"
+
+
+def _check_cost(pod: Object) -> list[FieldError]:
+    cost = (pod["metadata"].get("annotations") or {}).get(_COST)
+    if cost is None or (re.fullmatch(r"-?(0|[1-9][0-9]*)", cost) and -(2**31) <= int(cost) < 2**31):
+        return []
+    return [invalid_value(f"metadata.annotations[{_COST}]", cost, "must be a 32bit integer")]
 
 
 def validate_pod_spec(spec: Object, path: str) -> list[FieldError]:

@@ -276,13 +276,23 @@ def validate_claim(new: Object, old: Object | None) -> list[FieldError]:
 
 
 def validate_event(new: Object, old: Object | None) -> list[FieldError]:
-    """Problems of an Event."""
+    """Problems of an Event; what has an eventTime is of the new kind and must say more."""
     involved = (new.get("involvedObject") or {}).get("namespace", "")
     namespace = new["metadata"]["namespace"]
-    # Events about cluster-scoped objects live in the default namespace.
-    if involved != namespace and not (not involved and namespace in ("default", "kube-system")):
-        return [invalid_value("involvedObject.namespace", involved, "does not match event.namespace")]
-    return []
+    mismatch = [invalid_value("involvedObject.namespace", involved, "does not match event.namespace")]
+    if not new.get("eventTime"):
+        return [] if involved == namespace or (not involved and namespace == "default") else mismatch
+    errors = list(mismatch) if not involved and namespace not in ("default", "kube-system") else []
+    if not new.get("reportingComponent"):
+        errors.append(required("reportingController"))
+    for field, limit in (("reportingInstance", 128), ("action", 128), ("reason", 128)):
+        if not new.get(field):
+            errors.append(required(field))
+        elif len(new[field]) > limit:
+            errors.append(invalid_value(field, "", f"can have at most {limit} characters"))
+    if len(new.get("message") or "") > 1024:
+        errors.append(invalid_value("message", "", "can have at most 1024 characters"))
+    return errors
 
 
 def validate_webhooks(new: Object, old: Object | None) -> list[FieldError]:
