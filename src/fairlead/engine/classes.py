@@ -71,6 +71,7 @@ class PodClass:
         "anti",
         "carries",
         "counted_by",
+        "deniable",
         "drawn_by",
         "exclusive",
         "facts",
@@ -135,6 +136,7 @@ class PodClass:
     shared: bool
     pod_name: str
     pod_uid: str
+    deniable: bool
     live: bool
     where: dict[int, int]
     leaving: dict[int, int]
@@ -305,6 +307,8 @@ class Classes:
         cls.labels = kept_labels(pod, self._kept)
         cls.facts = facts
         cls.live = True
+        # Whether it could be refused outright, before nodes are looked at.
+        cls.deniable = bool(facts.gates or facts.volumes or spec.resource_claims or spec.affinity)
         cls.where, cls.leaving = {}, {}
         cls.exclusive, cls.ours, cls.shared = exclusive, ours, _shared(pod)
         cls.owner = _owner(pod)

@@ -223,8 +223,9 @@ class Gangs:
         if record.latched and started:
             minimum, settles_at, latched = record.latched, 0.0, True
         else:
-            # Seen running at its declared size, after a restart say: it has started.
-            latched = started >= minimum > 0 and settles_at == 0.0
+            # Seen bound at its declared size, after a restart say: it has started.
+            bound = succeeded + sum(1 for pod in running if pod.spec.node_name)
+            latched = bound >= minimum > 0 and settles_at == 0.0
         return Gang(name, minimum, settles_at, tuple(pending), tuple(running), succeeded, latched, timeout_s)
 
     def _size(self, name: str, record: _Record, present: int) -> tuple[int, float, float | None]:

@@ -32,9 +32,10 @@ MEMORY = "memory"
 EPHEMERAL = "ephemeral-storage"
 PODS = "pods"
 
-# Beyond this an amount is no longer told apart: 36 PB, or 36 million million cores. It keeps sums over
-# a node's pods and products with a score inside int64.
+# Beyond these an amount is no longer told apart: 36 PB, or 549 million cores. It keeps sums over a
+# node's pods, and their products with a score, inside int64.
 AMOUNT_LIMIT = 2**55
+CPU_LIMIT_MILLI = 2**39
 
 # Ranking counts a container that asks for nothing as if it asked for these, so that such pods spread.
 _ASSUMED_NANO = {CPU: 100 * NANO_PER_MILLI, MEMORY: 200 * 1024 * 1024 * NANO_PER_UNIT}
@@ -191,8 +192,9 @@ def _max(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
 
 
 def _whole(name: str, amount_nano: int) -> int:
-    unit = NANO_PER_MILLI if name == CPU else NANO_PER_UNIT
-    return min(-(-amount_nano // unit), AMOUNT_LIMIT)
+    if name == CPU:
+        return min(-(-amount_nano // NANO_PER_MILLI), CPU_LIMIT_MILLI)
+    return min(-(-amount_nano // NANO_PER_UNIT), AMOUNT_LIMIT)
 
 
 def _resize_infeasible(pod: Pod) -> bool:

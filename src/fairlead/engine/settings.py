@@ -16,6 +16,10 @@ class Settings(msgspec.Struct, frozen=True):
     """Defaults are what a cluster gets that says nothing. Times in seconds."""
 
     scheduler_names: tuple[str, ...] = ("fairlead",)
+    # Only pods of these namespaces are placed (empty: of all); the others are counted all the same.
+    namespaces: tuple[str, ...] = ()
+    # Whether pods of other schedulers may be evicted too.
+    preempt_others: bool = False
     pdb: Literal["respect", "best-effort"] = "respect"
     capacity: Literal["resources", "exclusive"] = "resources"
     order: QueueOrder = "smallest"

@@ -29,7 +29,9 @@ def test_a_negative_annotation_is_taken():
     assert priority_of(annotated("-3")).value == -3
 
 
-@pytest.mark.parametrize("text", ["", "high", "1.5", "1e3", "0x10", "--1", "9" * 30, "-99999999999", "\uff11"])
+@pytest.mark.parametrize(
+    "text", ["", "high", "1.5", "1e3", "0x10", "--1", "9" * 30, "-99999999999", "\uff11"]
+)
 def test_a_malformed_annotation_is_reported_and_the_spec_counts(text):
     found = priority_of(annotated(text))
     assert found.value == 5

@@ -104,9 +104,9 @@ class Core:
             return  # an answer to a question that is no longer ours
         pod = self.state.unassume(event.uid)
         gang = self.state.gangs.name_of(event.uid)
-        unit_id = f"gang:{gang}" if gang else f"pod:{event.uid}"
         failures = self.service.assembly.failures
-        failures[unit_id] = failures.get(unit_id, 0) + 1
+        for unit_id in (f"pod:{event.uid}", *([f"gang:{gang}"] if gang else [])):
+            failures[unit_id] = failures.get(unit_id, 0) + 1
         if pod is not None and not gang:
             self.service.assembly.pod(pod, self.service.now)
 

@@ -42,7 +42,7 @@ class Service:
             self.state.gangs,
             self.state.budgets,
             respect=settings.pdb == "respect",
-            only_ours=True,
+            only_ours=not settings.preempt_others,
         )
         self.planner = Planner(self.state.room, self.preemption)
         self.reserver = Reserver(self.state, settings.reserve_after_s)

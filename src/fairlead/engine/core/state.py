@@ -155,7 +155,10 @@ class State:
 
     def ours(self, pod: Pod) -> bool:
         """Whether the pod is ours to place."""
-        return self._any_scheduler or pod.spec.scheduler_name in self.settings.scheduler_names
+        settings = self.settings
+        if settings.namespaces and pod.metadata.namespace not in settings.namespaces:
+            return False
+        return self._any_scheduler or pod.spec.scheduler_name in settings.scheduler_names
 
     def priority(self, pod: Pod) -> Priority:
         """The priority that counts."""

@@ -37,13 +37,11 @@ _AHEAD = 16
 
 def score(snapshot: Snapshot, cls: PodClass) -> Ints:
     """Room, per slot."""
-    every = np.arange(snapshot.nodes.capacity)
-    rooms: Ints = table(snapshot, cls, every, 0, 1)[0][0]
-    return rooms
+    return _rooms(snapshot, cls, slice(None), 0)
 
 
-def table(snapshot: Snapshot, cls: PodClass, slots: Slots, first: int, levels: int) -> tuple[Ints, Bools]:
-    """Room, and whether resources suffice, for the next pod when some of the class were already added.
+def table(snapshot: Snapshot, cls: PodClass, slots: Slots, first: int, levels: int) -> Ints:
+    """Room for the next pod when some of the class were already added, -1 where it does not fit.
 
     Row i is for ``first + i`` pods added, column j for ``slots[j]``. Only what the pods themselves take
     is imagined; nothing is placed.
@@ -51,42 +49,60 @@ def table(snapshot: Snapshot, cls: PodClass, slots: Slots, first: int, levels: i
     nodes = snapshot.nodes
     added = np.arange(first, first + levels, dtype=np.int64)[:, None]
     fits: Bools = np.ones((levels, len(slots)), np.bool_)
-    asked = dict(cls.row_amounts)
     for row, amount in cls.row_amounts:
         free = nodes.alloc[row][slots] - nodes.used[row][slots]
         fits &= free >= (added + 1) * amount
+    return np.where(fits, _rooms(snapshot, cls, slots, added), -1)
+
+
+def _rooms(snapshot: Snapshot, cls: PodClass, slots: Slots | slice, added: Ints | int) -> Ints:
+    nodes, requests, asked = snapshot.nodes, cls.requests, dict(cls.row_amounts)
     cpu, memory = nodes.alloc[CPU_ROW][slots], nodes.alloc[MEMORY_ROW][slots] >> _MEMORY_SHIFT
-    requests = cls.requests
     taken_cpu = nodes.ranked[0][slots] + (added + 1) * requests.ranked_cpu_milli
     taken_memory = (nodes.ranked[1][slots] + (added + 1) * requests.ranked_memory) >> _MEMORY_SHIFT
     some_cpu, some_memory = np.maximum(cpu, 1), np.maximum(memory, 1)
-    total = np.where(
-        (cpu > 0) & (taken_cpu <= cpu),
-        FULL * (taken_cpu if snapshot.pack else cpu - taken_cpu) // some_cpu,
-        0,
-    )
-    total += np.where(
-        (memory > 0) & (taken_memory <= memory),
-        FULL * (taken_memory if snapshot.pack else memory - taken_memory) // some_memory,
-        0,
-    )
-    total //= np.maximum((cpu > 0).astype(np.int64) + (memory > 0), 1)
+    has_cpu, has_memory = cpu > 0, memory > 0
+    total = _part(taken_cpu if snapshot.pack else cpu - taken_cpu, some_cpu)
+    total *= has_cpu & (taken_cpu <= cpu)
+    part = _part(taken_memory if snapshot.pack else memory - taken_memory, some_memory)
+    part *= has_memory & (taken_memory <= memory)
+    total += part
+    both = has_cpu & has_memory
+    # The mean over the resources that the node has.
+    total >>= both
     more_cpu, more_memory = asked.get(CPU_ROW, 0), asked.get(MEMORY_ROW, 0)
     if more_cpu or more_memory:
-        both = (cpu > 0) & (memory > 0)
         used_cpu = nodes.used[CPU_ROW][slots] + added * more_cpu
         used_memory = nodes.used[MEMORY_ROW][slots] + added * more_memory
-        before = _gap(used_cpu, some_cpu, used_memory >> _MEMORY_SHIFT, some_memory)
-        after = _gap(used_cpu + more_cpu, some_cpu, (used_memory + more_memory) >> _MEMORY_SHIFT, some_memory)
-        total += _HALF + (_HALF + np.where(both, before - after, 0)) // 2
-    return total, fits
+        better = _gap(used_cpu, some_cpu, used_memory >> _MEMORY_SHIFT, some_memory)
+        better -= _gap(
+            used_cpu + more_cpu, some_cpu, (used_memory + more_memory) >> _MEMORY_SHIFT, some_memory
+        )
+        better *= both
+        better += _HALF
+        better >>= 1
+        total += better
+        total += _HALF
+    return total
 
 
 def _gap(used_cpu: Ints, cpu: Ints, used_memory: Ints, memory: Ints) -> Ints:
     """How far the balance is from perfect."""
-    shares = np.minimum(FULL * used_cpu // cpu, FULL) - np.minimum(FULL * used_memory // memory, FULL)
-    gap: Ints = np.abs(shares) // 2
+    gap: Ints = np.minimum(_part(used_cpu, cpu), FULL)
+    gap -= np.minimum(_part(used_memory, memory), FULL)
+    np.abs(gap, out=gap)
+    gap >>= 1
     return gap
+
+
+def _part(amount: Ints, whole: Ints) -> Ints:
+    """FULL * amount // whole, for amounts that are not negative or whose outcome is not used.
+
+    A division of doubles, which is several times as fast and exact here: numerator and denominator are
+    integers below 2**53, and then the quotient cannot be rounded up to the next integer.
+    """
+    part: Ints = (FULL * amount / whole).astype(np.int64)
+    return part
 
 
 class Refill:
@@ -106,7 +122,7 @@ class Refill:
         self._cls = cls
         self._added: dict[int, int] = {}
         # Room for the next pod, -1 where it does not fit: by pods added, then by column of the slot.
-        self._ahead: list[list[int]] = _sentinel(*table(snapshot, cls, slots, 0, levels)).tolist()
+        self._ahead: list[list[int]] = table(snapshot, cls, slots, 0, levels).tolist()
         self._columns = dict(zip(slots.tolist(), range(len(slots)), strict=True))
         # The same for single slots: the number of pods added that the list starts from, and the list.
         self._later: dict[int, tuple[int, list[int]]] = {}
@@ -120,10 +136,6 @@ class Refill:
         first, rooms = self._later.get(slot, (0, []))
         if not first <= added < first + len(rooms):
             unplaced = 1 if self._live else added
-            found = _sentinel(*table(self._snapshot, self._cls, np.array([slot]), unplaced, _AHEAD))
+            found = table(self._snapshot, self._cls, np.array([slot]), unplaced, _AHEAD)
             first, rooms = self._later[slot] = (added, found[:, 0].tolist())
         return rooms[added - first]
-
-
-def _sentinel(rooms: Ints, fits: Bools) -> Ints:
-    return np.where(fits, rooms, -1)

@@ -88,7 +88,7 @@ def _heap_run(
     if not len(candidates):
         return []
     nodes = snapshot.nodes
-    rooms = room.table(snapshot, cls, candidates, 0, 1)[0][0]
+    rooms = room.score(snapshot, cls)[candidates]
     beside = _beside(snapshot, cls, allowed)
     scores = rooms if beside is None else rooms + beside[candidates]
     best = _best(scores, nodes.rank[candidates], wanted)

@@ -68,6 +68,8 @@ ORDER = (
     Rule("Exclusive", exclusive.concerns, exclusive.find, exclusive.fits),
 )
 
+_RESOURCES = next(rule for rule in ORDER if rule.name == "NodeResourcesFit")
+
 _REJECTIONS: tuple[Callable[[Snapshot, PodClass], Rejection | None], ...] = (
     gates.reject_gated,
     gates.reject_unsupported,
@@ -80,6 +82,8 @@ _REJECTIONS: tuple[Callable[[Snapshot, PodClass], Rejection | None], ...] = (
 
 def rejection(snapshot: Snapshot, cls: PodClass) -> Rejection | None:
     """Why the class is refused before any node is looked at, if it is."""
+    if not cls.deniable and not snapshot.device_classes:
+        return None
     for reject in _REJECTIONS:
         found = reject(snapshot, cls)
         if found is not None:
@@ -115,7 +119,10 @@ def feasible(snapshot: Snapshot, cls: PodClass, *, besides: Sequence[Rule] = ())
     if named is not None:
         allowed &= named
     for rule in ORDER:
-        if rule.concerns(cls) and rule not in besides:
+        if rule is _RESOURCES:
+            for row, amount in cls.row_amounts:
+                allowed &= resources.enough(snapshot, row, amount)
+        elif rule.concerns(cls) and rule not in besides:
             for finding in rule.find(snapshot, cls):
                 allowed &= ~finding.slots
     return allowed

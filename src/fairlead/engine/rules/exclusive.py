@@ -26,11 +26,10 @@ def concerns(cls: PodClass) -> bool:
 
 def find(snapshot: Snapshot, cls: PodClass) -> Iterator[Finding]:
     """Where the rule refuses the class, and why."""
-    reserved = snapshot.exclusive.counts > 0
     if snapshot.exclusive.total:
-        yield Finding(NodeReserved(), reserved)
+        yield Finding(NodeReserved(), snapshot.exclusive.counts > 0)
     if cls.exclusive:
-        yield Finding(NodeShared(), (snapshot.ours.counts > 0) & ~reserved)
+        yield Finding(NodeShared(), (snapshot.ours.counts > 0) & (snapshot.exclusive.counts == 0))
 
 
 def fits(snapshot: Snapshot, cls: PodClass, slot: int) -> bool:

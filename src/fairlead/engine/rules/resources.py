@@ -34,7 +34,14 @@ def find(snapshot: Snapshot, cls: PodClass) -> Iterator[Finding]:
         reason: Reason = TooManyPods() if row == PODS_ROW else Insufficient(names[row])
         # A node that may run no pods at all is not called unresolvable upstream either.
         beyond: Bools | bool = alloc < amount if row != PODS_ROW else False
-        yield Finding(reason, alloc - nodes.used[row] < amount, beyond)
+        yield Finding(reason, ~enough(snapshot, row, amount), beyond)
+
+
+def enough(snapshot: Snapshot, row: int, amount: int) -> Bools:
+    """Per slot: whether that much of a resource is free."""
+    nodes = snapshot.nodes
+    free: Bools = nodes.alloc[row] - nodes.used[row] >= amount
+    return free
 
 
 def fits(snapshot: Snapshot, cls: PodClass, slot: int) -> bool:

@@ -1,0 +1,184 @@
+"""Evictions: who is asked to leave, what is promised meanwhile, and what happens when they do not."""
+
+from __future__ import annotations
+
+from fairlead.engine.core.actions import BindPod, EvictPod, NominatePod
+from fairlead.engine.settings import Settings
+from support.cluster_of import Running, running, seen
+from support.units import budget, node, pod
+
+
+def slow(*things: dict, **settings) -> Running:
+    """A cluster in which victims take their time."""
+    world = Running(Settings(**settings))
+    world.leaves_at_once = False
+    return world.add(*things)
+
+
+def test_the_victim_leaves_and_the_pod_takes_its_place():
+    world = running(None, node("n", cpu=1), pod("low", on="n", priority=1), pod("high", priority=2))
+    assert world.evicted == ["default/low"]
+    assert world.bound == {"default/high": "n"}
+
+
+def test_the_nomination_is_written_and_counts_while_victims_leave():
+    world = slow(node("n", cpu=2), pod("low", 2, on="n", priority=1), pod("high", 1, priority=9))
+    assert [action.node for action in world.log if isinstance(action, NominatePod)] == ["n"]
+    world.add(pod("sneaky", 2, priority=5, created=50))
+    assert world.evicted == ["default/low"]
+    world.remove("low").after(15)
+    assert world.bound == {"default/high": "n"}
+
+
+def test_while_victims_leave_the_unit_picks_no_new_ones():
+    world = slow(
+        node("n", cpu=1),
+        node("m", cpu=1),
+        pod("low", on="n", priority=1),
+        pod("mid", on="m", priority=2),
+        pod("high", priority=9),
+    )
+    world.after(60)
+    assert world.evicted == ["default/low"]
+
+
+def test_past_the_timeout_everything_is_released():
+    world = slow(
+        node("n", cpu=1), pod("low", on="n", priority=1), pod("high", priority=9), preemption_timeout_s=30
+    )
+    world.tell()
+    assert world.core.state.room.nominations
+    world.now += 31
+    actions = world.tell()
+    assert NominatePod("default/high", "uid-default-high", "") in actions
+
+
+def test_lower_units_cannot_take_the_room_that_is_being_made():
+    world = slow(node("n", cpu=2), pod("low", 2, on="n", priority=1), pod("high", 2, priority=9))
+    world.add(pod("mid", 1, priority=5, created=50))
+    world.remove("low")
+    assert world.bound == {"default/high": "n"}
+
+
+def test_a_higher_unit_may_take_what_a_lower_one_was_promised():
+    world = slow(node("n", cpu=1), pod("low", on="n", priority=1), pod("high", priority=5))
+    world.add(pod("highest", priority=9, created=50)).remove("low").after(15)
+    assert world.bound == {"default/highest": "n"}
+
+
+def test_an_eviction_is_not_confirmed_once_the_placement_does_not_hold():
+    world = Running(Settings())
+    actions = world.tell(
+        *map(seen, [node("n", cpu=1), pod("low", on="n", priority=1), pod("high", priority=5)])
+    )
+    (evict,) = [action for action in actions if isinstance(action, EvictPod)]
+    assert world.core.confirms(evict)
+    world.tell(seen(node("n", cpu=1, unschedulable=True)))
+    assert not world.core.confirms(evict)
+
+
+def test_an_eviction_is_not_confirmed_for_a_pod_that_is_gone():
+    world = Running(Settings())
+    actions = world.tell(
+        *map(seen, [node("n", cpu=1), pod("low", on="n", priority=1), pod("high", priority=5)])
+    )
+    (evict,) = [action for action in actions if isinstance(action, EvictPod)]
+    world.tell(world.gone("default/high"))
+    assert not world.core.confirms(evict)
+
+
+def test_a_refused_eviction_is_asked_for_again_later():
+    world = Running(Settings(eviction_retry_s=5))
+    world.refused["default/low"] = False
+    world.add(node("n", cpu=1), pod("low", on="n", priority=1), pod("high", priority=5))
+    assert world.evicted == ["default/low"]
+    world.refused.clear()
+    world.after(6)
+    assert world.evicted == ["default/low"] * 2
+    assert world.bound == {"default/high": "n"}
+
+
+def test_a_pod_that_can_never_be_evicted_is_spared_and_another_chosen():
+    world = Running(Settings())
+    world.refused["default/low"] = True
+    world.add(
+        node("n", cpu=1),
+        node("m", cpu=1),
+        pod("low", on="n", priority=1),
+        pod("mid", on="m", priority=2),
+        pod("high", priority=5),
+    ).after(20)
+    assert world.evicted == ["default/low", "default/mid"]
+    assert world.bound == {"default/high": "m", "default/low": "n"}
+
+
+def test_budgets_hold_across_preemptors_of_one_moment():
+    web = {"app": "web"}
+    world = running(
+        None,
+        budget("b", web, allowed=1),
+        *(node(f"n{i}", cpu=1) for i in range(2)),
+        *(pod(f"low{i}", on=f"n{i}", priority=1, labels=web) for i in range(2)),
+        *(pod(f"high{i}", priority=5) for i in range(2)),
+    )
+    assert len(world.evicted) == 1
+
+
+def test_with_best_effort_budgets_may_break_when_nothing_else_helps():
+    web = {"app": "web"}
+    world = running(
+        Settings(pdb="best-effort"),
+        budget("b", web, allowed=0),
+        node("n", cpu=1),
+        pod("low", on="n", priority=1, labels=web),
+        pod("high", priority=5),
+    )
+    assert world.evicted == ["default/low"]
+
+
+def test_a_pod_that_may_not_preempt_waits():
+    world = running(
+        None,
+        node("n", cpu=1),
+        pod("low", on="n", priority=1),
+        pod("high", priority=5, preemptionPolicy="Never"),
+    )
+    assert world.evicted == []
+
+
+def test_pods_of_other_schedulers_are_counted_but_never_touched():
+    foreign = pod("foreign", on="n", priority=1, scheduler="default-scheduler")
+    world = running(None, node("n", cpu=1), foreign, pod("high", priority=5))
+    assert world.evicted == []
+    assert list(world.bound) == ["default/foreign"]
+    waiting = pod("theirs", scheduler="default-scheduler")
+    assert running(None, node("n"), waiting).log == []
+
+
+def test_system_pods_are_never_victims():
+    critical = pod("critical", on="n", priority=2_000_000_000)
+    assert running(None, node("n", cpu=1), critical, pod("high", priority=2_000_001_000)).evicted == []
+
+
+def test_a_gang_takes_room_only_when_all_of_it_fits():
+    low = [pod(f"low{i}", on=f"n{i}", priority=1) for i in range(2)]
+    gang = [pod(f"g{i}", gang="g", minimum=3, priority=9) for i in range(3)]
+    nodes = [node(f"n{i}", cpu=1) for i in range(2)]
+    assert running(None, *nodes, *low, *gang).evicted == []
+    world = running(None, *nodes, node("n2", cpu=1), *low, *gang)
+    assert sorted(world.evicted) == ["default/low0", "default/low1"]
+    assert len(world.bound) == 3
+
+
+def test_a_nominated_pod_binds_nothing_before_its_victims_are_gone():
+    world = slow(node("n", cpu=1), pod("low", on="n", priority=1), pod("high", priority=9))
+    assert not [action for action in world.log if isinstance(action, BindPod)]
+
+
+def test_a_nomination_from_before_a_restart_is_honoured():
+    leaving = pod("low", on="n", priority=1, terminating=True)
+    high = pod("high", priority=9, nominated="n")
+    other = pod("mid", on="m", priority=2)
+    world = running(None, node("n", cpu=1), node("m", cpu=1), leaving, other, high)
+    assert world.evicted == []
+    assert world.remove("low").after(15).bound == {"default/high": "n", "default/mid": "m"}

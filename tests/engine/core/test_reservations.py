@@ -1,0 +1,83 @@
+"""No starvation: who has waited long has nodes kept for it."""
+
+from __future__ import annotations
+
+from fairlead.engine.settings import Settings
+from support.cluster_of import Running, running
+from support.units import node, pod
+
+
+def gang(size: int, **more) -> list[dict]:
+    return [pod(f"big{index}", 1, gang="big", minimum=size, **more) for index in range(size)]
+
+
+def test_after_ten_minutes_nodes_are_kept_for_the_oldest_held_unit():
+    world = running(None, node("n", cpu=1), node("m", cpu=1), pod("a", on="n"), pod("b", on="m"), *gang(2))
+    world.after(400)
+    assert world.core.state.room.reservations == {}
+    world.after(200)
+    (reservation,) = world.core.state.room.reservations.values()
+    assert reservation.nodes == ("m", "n")
+    world.remove("a").add(pod("small", created=650)).after(30)
+    assert "default/small" not in world.bound
+    world.remove("b").after(30)
+    assert {"default/big0", "default/big1"} <= set(world.bound)
+
+
+def test_a_large_gang_is_not_starved_by_an_endless_stream_of_small_units():
+    world = running(None, *(node(f"n{i}", cpu=1) for i in range(3)))
+    for index in range(3):
+        world.add(pod(f"s{index}", created=index))
+    world.add(*gang(3, created=10))
+    started = None
+    for step in range(3, 60):
+        # One small pod ends and another arrives, every half minute.
+        oldest = min((key for key in world.bound if "/s" in key), default=None)
+        if oldest is not None:
+            world.remove(oldest.partition("/")[2])
+        world.add(pod(f"s{step:02}", created=30 * step)).after(30)
+        if any("/big" in key for key in world.bound):
+            started = step
+            break
+    assert started is not None
+    assert len([key for key in world.bound if "/big" in key]) == 3
+
+
+def test_who_ends_before_the_reservation_is_needed_may_use_it():
+    busy = pod("busy", on="n", activeDeadlineSeconds=2000, started=0)
+    world = running(None, node("n", cpu=2), busy, pod("big", 2), pod("x", 2, priority=-1)).after(610)
+    (reservation,) = [one for one in world.core.state.room.reservations.values() if one.priority == 0]
+    assert reservation.ready_at is not None
+    world.add(pod("long", created=700), pod("short", created=701, activeDeadlineSeconds=60)).after(5)
+    assert set(world.bound) == {"default/busy", "default/short"}
+
+
+def test_a_higher_priority_does_not_mind_a_reservation():
+    world = running(None, node("n", cpu=2), pod("busy", on="n"), pod("big", 2)).after(610)
+    assert "default/urgent" in world.add(pod("urgent", priority=5, created=650)).after(5).bound
+
+
+def test_one_reservation_per_priority():
+    world = running(
+        None,
+        *(node(f"n{i}", cpu=2) for i in range(3)),
+        *(pod(f"busy{i}", on=f"n{i}") for i in range(3)),
+        pod("a", 2),
+        pod("b", 2, memory="1Gi", created=1),
+        pod("c", 2, priority=-3, preemptionPolicy="Never"),
+    ).after(700)
+    assert sorted(world.core.state.room.reservations) == [-3, 0]
+    assert world.core.state.room.reservations[0].unit == "pod:uid-default-a"
+
+
+def test_a_reservation_ends_with_its_unit():
+    world = running(None, node("n", cpu=2), pod("busy", on="n"), pod("big", 2)).after(610)
+    world.add(pod("small", created=650))
+    assert "default/small" not in world.bound
+    assert "default/small" in world.remove("big").after(15).bound
+
+
+def test_a_unit_that_could_never_fit_reserves_nothing():
+    world = Running(Settings())
+    world.add(node("n", cpu=2), pod("huge", 64), pod("busy", on="n")).after(700)
+    assert world.core.state.room.reservations == {}
