@@ -71,6 +71,7 @@ class Recorder:
         if emit.action:
             event["action"] = emit.action
             event["eventTime"] = micro_stamp(now)
+            event["reportingInstance"] = emit.component  # an event of the new kind must name one
         self._api.create(EVENTS, event)
         if len(self._said) >= _REMEMBERED:
             del self._said[next(iter(self._said))]
