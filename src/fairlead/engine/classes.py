@@ -36,6 +36,7 @@ from fairlead.engine.snapshot.specs import (
     with_keys,
 )
 from fairlead.engine.snapshot.taints import Tolerance
+from fairlead.kube.meta import OwnerReference
 from fairlead.kube.pod import Affinity, Pod
 from fairlead.kube.selectors import LabelSelector, matches
 from fairlead.kube.tolerations import Toleration
@@ -85,6 +86,7 @@ class PodClass:
         "ours",
         "own_constraints",
         "owner",
+        "owner_references",
         "pod_name",
         "pod_uid",
         "ports",
@@ -131,6 +133,7 @@ class PodClass:
     repelled_by: list[Carried]
     drawn_by: list[Carried]
     owner: tuple[str, str, str] | None
+    owner_references: tuple[OwnerReference, ...]
     exclusive: bool
     ours: bool
     shared: bool
@@ -210,12 +213,20 @@ class Classes:
 
     # Finding
 
-    def of(self, pod: Pod, *, exclusive: bool | None = None, pinned: bool = False) -> PodClass:
+    def of(
+        self,
+        pod: Pod,
+        *,
+        exclusive: bool | None = None,
+        pinned: bool = False,
+        facts: SpecFacts | None = None,
+    ) -> PodClass:
         """The class of a pod. `pinned`: its nodeName is a demand (a pod not yet placed that names its node).
 
-        Raises BadObject when a rule cannot make sense of the pod.
+        `facts` spares looking for them again. Raises BadObject when a rule cannot make sense of the pod.
         """
-        facts = self.facts(pod)
+        if facts is None:
+            facts = self.facts(pod)
         if not facts.reads <= self._kept:
             self._split(facts.reads)
         alone = self._is_exclusive(pod) if exclusive is None else exclusive and not _shared(pod)
@@ -312,6 +323,7 @@ class Classes:
         cls.where, cls.leaving = {}, {}
         cls.exclusive, cls.ours, cls.shared = exclusive, ours, _shared(pod)
         cls.owner = _owner(pod)
+        cls.owner_references = pod.metadata.owner_references
         cls.pod_name, cls.pod_uid = pod.metadata.name, pod.metadata.uid
         cls.node_name = pod.spec.node_name if pinned else ""
         cls.row_amounts = self.row_amounts(facts.requests)
@@ -389,8 +401,6 @@ class Classes:
             )
             cls.affinity = self.selected(targets, live_only=False)
             cls.affinity_keys = tuple(dict.fromkeys(term.topology_key for term in near.required))
-            own = self.namespaces.get(cls.namespace, {})
-            cls.affinity_matches_self = cls.affinity.matches(cls.namespace, own, cls.labels)
             for aimed, term in zip(targets, near.required, strict=True):
                 carries.append(self._carry("require", aimed, term.topology_key, 1))
         anti: list[tuple[Selected, str]] = []
@@ -433,6 +443,8 @@ class Classes:
             for tally in self._selected_by_label.touching(cls.labels.items())
             if self._counts(tally, cls)
         ]
+        if cls.affinity is not None:
+            cls.affinity_matches_self = self._counts(cls.affinity, cls)
         cls.repelled_by, cls.drawn_by = [], []
         for carried in self._carried_by_label.touching(cls.labels.items()):
             if carried.matches(cls.namespace, labels, cls.labels):

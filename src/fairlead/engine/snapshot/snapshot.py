@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Literal
 
-import msgspec
 import numpy as np
 
 from fairlead.engine import ranking, rules
@@ -25,6 +24,7 @@ from fairlead.engine.snapshot.counts import Tally
 from fairlead.engine.snapshot.nodes import Bools, Ints, NodeColumns, Slots
 from fairlead.engine.snapshot.owners import Owners
 from fairlead.engine.snapshot.placed import Placed
+from fairlead.engine.snapshot.sharing import shared
 from fairlead.engine.snapshot.storage import Storage
 from fairlead.kube.node import Node
 from fairlead.kube.pod import Pod
@@ -139,7 +139,10 @@ class Snapshot:
         if not pod.spec.node_name or pod.terminal:
             self.remove_pod(key)
             return None
-        placed = self._make(self.intern(pod), pod.spec.node_name, None, priority)
+        facts = self.classes.facts(pod)
+        cls = self.classes.of(pod, facts=facts)
+        slim = shared(pod, cls, facts.spec)
+        placed = self._make(slim, pod.spec.node_name, cls, priority)
         self.remove_pod(key)
         self._place(placed)
         return placed
@@ -250,10 +253,6 @@ class Snapshot:
     def class_of(self, pod: Pod, *, exclusive: bool | None = None, pinned: bool = False) -> PodClass:
         """The pod's class; see `Classes.of`. Ask again when ``cls.live`` has become false."""
         return self.classes.of(pod, exclusive=exclusive, pinned=pinned)
-
-    def intern(self, pod: Pod) -> Pod:
-        """The same pod with the spec object that all pods of its template share, without nodeName."""
-        return msgspec.structs.replace(pod, spec=self.classes.facts(pod).spec)
 
     def feasible(self, cls: PodClass) -> Bools:
         """Per slot: whether a pod of the class may be placed there now."""
