@@ -6,11 +6,11 @@ from itertools import combinations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.cluster_of import running
-from support.units import budget, node, pod
 
 from fairlead.engine.cluster import Cluster
 from fairlead.engine.settings import Settings
+from support.cluster_of import running
+from support.units import budget, node, pod
 
 SHIFT = 2**31
 PRIORITIES = st.sampled_from([-10, 0, 1, 1000, 2_000_000_000])
@@ -48,7 +48,8 @@ def crowded(draw):
 
 def objects_of(case) -> list[dict]:
     things = [
-        node(f"n{index}", cpu, memory=f"{memory}Gi", pods=20) for index, (cpu, memory) in enumerate(case["nodes"])
+        node(f"n{index}", cpu, memory=f"{memory}Gi", pods=20)
+        for index, (cpu, memory) in enumerate(case["nodes"])
     ]
     for one in case["pods"]:
         things.append(
@@ -197,7 +198,8 @@ def test_for_a_gang(count):
             )
         things += [budget(app, {"app": app}, allowed) for app, allowed in case["allowed"].items()]
         members = [
-            pod(f"m{i}", case["each"], gang="g", minimum=case["size"], priority=9) for i in range(case["size"])
+            pod(f"m{i}", case["each"], gang="g", minimum=case["size"], priority=9)
+            for i in range(case["size"])
         ]
         expected = None
         if not gang_room(case, []):

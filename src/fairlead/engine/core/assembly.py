@@ -7,6 +7,7 @@ line's key must name everything that planning reads of a unit but its place in t
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from fairlead.engine.core.commits import Commits
 from fairlead.engine.core.evictions import Evictions
@@ -21,6 +22,12 @@ from fairlead.kube.pod import Pod
 __all__ = ["Assembly"]
 
 
+class Hold(Protocol):
+    """Tells that a pod waits, and why."""
+
+    def __call__(self, pod: Pod, verdict: Verdict, unit: str, *, fresh: bool = True) -> None: ...
+
+
 class Assembly:
     """Keeps the queue in step with the state. `hold` tells that pods wait, and why."""
 
@@ -30,7 +37,7 @@ class Assembly:
         queue: Queue,
         evictions: Evictions,
         commits: Commits,
-        hold: Callable[[Pod, Verdict, str], None],
+        hold: Hold,
     ) -> None:
         self._state = state
         self._queue = queue
@@ -93,7 +100,7 @@ class Assembly:
                 self._queue.rest(line, failures, now)
         else:
             for pod in unit.members:
-                self._hold(pod, line.verdict, unit.gang)
+                self._hold(pod, line.verdict, unit.gang, fresh=False)
 
     def _refresh(self, name: str, gang: Gang | None, now: float, abandon: Callable[[str], None]) -> None:
         self._settling.pop(name, None)

@@ -24,8 +24,11 @@ class Holds:
     def __init__(self) -> None:
         self._said: dict[str, tuple[Verdict, float, str, str]] = {}
 
-    def say(self, pod: Pod, verdict: Verdict, unit: str, now: float) -> HoldPod | None:
-        """The action that tells the verdict, None when it was told already."""
+    def say(self, pod: Pod, verdict: Verdict, unit: str, now: float, *, fresh: bool = True) -> HoldPod | None:
+        """The action that tells the verdict, None when it was told already.
+
+        `fresh`: the unit was just tried. A verdict that was there before is no news to who knows it.
+        """
         uid = pod.metadata.uid
         before = self._said.get(uid)
         if before is not None:
@@ -35,7 +38,7 @@ class Holds:
             same_kind = told.rules == verdict.rules != frozenset() and (
                 told.unschedulable == verdict.unschedulable
             )
-            if same_kind and now < at + _REFRESH_S:
+            if same_kind and (not fresh or now < at + _REFRESH_S):
                 return None
         self._said[uid] = (verdict, now, pod.metadata.key, unit)
         return HoldPod(pod.metadata.key, uid, verdict.message, verdict.unschedulable, unit)

@@ -229,8 +229,8 @@ class Service:
         message = f"Preempted by {unit.name} on node {node}"
         self.actions.append(EvictPod(victim.key, victim.pod.metadata.uid, node, unit.name, unit.id, message))
 
-    def _hold(self, pod: Pod, verdict: Verdict, unit: str) -> None:
-        action = self.holds.say(pod, verdict, unit or pod.metadata.key, self.now)
+    def _hold(self, pod: Pod, verdict: Verdict, unit: str, *, fresh: bool = True) -> None:
+        action = self.holds.say(pod, verdict, unit or pod.metadata.key, self.now, fresh=fresh)
         if action is not None:
             self.actions.append(action)
 

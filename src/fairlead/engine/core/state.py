@@ -329,6 +329,8 @@ class State:
 
     def _node_seen(self, node: Node) -> None:
         name = node.metadata.name
+        if _same_node(self.snapshot.nodes.nodes[self.snapshot.nodes.slot(name)], node):
+            return  # a heartbeat
         try:
             slot = self.room.put_node(node)
         except BadObject as error:
@@ -348,3 +350,15 @@ class State:
     def _everything(self) -> None:
         self.room.changed()
         self.hints.anything()
+
+
+def _same_node(known: Node | None, node: Node) -> bool:
+    """Whether nothing changed that a rule or ranking reads."""
+    return (
+        known is not None
+        and known.metadata.name == node.metadata.name
+        and known.metadata.labels == node.metadata.labels
+        and known.spec == node.spec
+        and known.status.allocatable == node.status.allocatable
+        and known.status.declared_features == node.status.declared_features
+    )
