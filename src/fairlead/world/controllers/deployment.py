@@ -39,7 +39,7 @@ from fairlead.world.controllers.rollout import (
     proportional_sizes,
     replicas,
 )
-from fairlead.world.controllers.writes import Batch, Create, Delete, Emit, Obj, Patch, Update, View, Write
+from fairlead.world.controllers.writes import Batch, Create, Delete, Emit, Obj, Update, View, Write
 
 __all__ = ["HASH_LABEL", "DeploymentController"]
 
@@ -164,7 +164,10 @@ def _annotate(deployment: Obj, new: Obj, old: Sequence[Obj]) -> list[Write]:
         changed = {**new, "metadata": {**new["metadata"], "annotations": wanted}}
         return [Update({**changed, "spec": {**new["spec"], "minReadySeconds": min_ready_s}})]
     if annotations_of(deployment).get(REVISION) != have.get(REVISION):
-        return [Patch(deployment, {"metadata": {"annotations": {REVISION: have.get(REVISION)}}})]
+        shown = {**annotations_of(deployment), REVISION: have[REVISION]}
+        metadata = {**deployment["metadata"], "annotations": shown}
+        # With the status: written otherwise, an annotation would move the Deployment's generation.
+        return [Update({**deployment, "metadata": metadata}, "status")]
     return []
 
 
