@@ -55,12 +55,14 @@ class Reason:
 class Rejection:
     """Why the pod was refused everywhere at once, before any node was looked at.
 
-    `resolvable`: whether evicting pods could change it.
+    `resolvable`: whether evicting pods could change it. `sentence`: what is said instead of kube-scheduler's
+    sentence about nodes, where it would not even have begun to look for one.
     """
 
     rule: str
     words: str
     resolvable: bool = False
+    sentence: str = ""
 
     def __str__(self) -> str:
         return self.words

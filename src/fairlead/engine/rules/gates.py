@@ -17,8 +17,10 @@ def reject_gated(snapshot: Snapshot, cls: PodClass) -> Rejection | None:
     """A gated pod is not to be looked at yet."""
     if not cls.facts.gates:
         return None
-    gates = " ".join(cls.facts.gates)
-    return Rejection("SchedulingGates", f"waiting for scheduling gates: [{gates}]")
+    words = f"waiting for scheduling gates: [{' '.join(cls.facts.gates)}]"
+    # The sentence is the API server's, which is what people see on a gated pod.
+    sentence = "Scheduling is blocked due to non-empty scheduling gates"
+    return Rejection("SchedulingGates", words, sentence=sentence)
 
 
 def reject_unsupported(snapshot: Snapshot, cls: PodClass) -> Rejection | None:

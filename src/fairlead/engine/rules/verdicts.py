@@ -93,10 +93,10 @@ class Verdicts:
 
     def message(self) -> str | None:
         """kube-scheduler's sentence, without what it says of preemption; None when some node is feasible."""
-        if not self._nodes.count:
+        if not self._nodes.count and (self.rejection is None or not self.rejection.sentence):
             return NO_NODES
         if self.rejection is not None:
-            return f"0/{self._nodes.count} nodes are available: {self.rejection}."
+            return self.rejection.sentence or f"0/{self._nodes.count} nodes are available: {self.rejection}."
         if self.feasible.any():
             return None
         return available_message(self._nodes.count, self.counts())

@@ -1,0 +1,245 @@
+"""The public way in: a cluster from any Kubernetes objects, to be asked what would happen.
+
+Here objects are only read and kept; the answers are made in `explain`, and in `whole` for what looks at
+all pods at once (plans, preemption).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from fairlead.engine import objects as reading
+from fairlead.engine.explain import Explanation, Nominated, explain
+from fairlead.engine.snapshot.snapshot import Snapshot
+from fairlead.errors import BadInput, BadObject
+from fairlead.kube.decode import call_it
+from fairlead.kube.meta import Object
+from fairlead.kube.node import Node
+from fairlead.kube.pod import Pod
+from fairlead.kube.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
+from fairlead.kube.workloads import (
+    DeviceClass,
+    Job,
+    Namespace,
+    PodDisruptionBudget,
+    PodGroup,
+    PriorityClass,
+    Service,
+    Workload,
+)
+
+if TYPE_CHECKING:
+    from fairlead.engine.plan import Plan, Preemption
+
+__all__ = ["Cluster"]
+
+_DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
+
+
+class Cluster:
+    """A cluster at one instant, made by `from_objects`.
+
+    >>> node = {"kind": "Node", "metadata": {"name": "n1"},
+    ...         "status": {"allocatable": {"cpu": "2", "memory": "4Gi", "pods": "10"}}}
+    >>> big = {"kind": "Pod", "metadata": {"name": "big"},
+    ...        "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "3"}}}]}}
+    >>> cluster = Cluster.from_objects([node])
+    >>> found = cluster.explain(big)
+    >>> found.message
+    '0/1 nodes are available: 1 Insufficient cpu.'
+    >>> found.suggestions
+    ['1 more CPU on n1']
+    >>> big["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "1500m"
+    >>> cluster.explain(big).feasible
+    ['n1']
+    """
+
+    def __init__(self, *, pdb: str = "respect", capacity: str = "resources") -> None:
+        """An empty cluster; use `from_objects`."""
+        if pdb not in ("respect", "best-effort"):
+            raise BadInput(f"pdb: {pdb!r} is neither 'respect' nor 'best-effort'")
+        if capacity not in ("resources", "exclusive"):
+            raise BadInput(f"capacity: {capacity!r} is neither 'resources' nor 'exclusive'")
+        self.pdb: Literal["respect", "best-effort"] = "respect" if pdb == "respect" else "best-effort"
+        self.capacity: Literal["resources", "exclusive"] = (
+            "exclusive" if capacity == "exclusive" else "resources"
+        )
+        self.snapshot = Snapshot(capacity=self.capacity)
+        # All pods by namespace/name, in the order they came, those without a node and the finished too.
+        self.pods: dict[str, Pod] = {}
+        # Pods that cannot be made sense of: they are held, everything else goes on.
+        self.broken: dict[str, BadObject] = {}
+        self.nodes: dict[str, Node] = {}
+        self.namespaces: dict[str, Namespace] = {}
+        self.budgets: list[PodDisruptionBudget] = []
+        self.pod_groups: list[PodGroup] = []
+        self.priority_classes: dict[str, PriorityClass] = {}
+        # Owners as (kind, object): Deployments, ReplicaSets, StatefulSets, ReplicationControllers, Jobs.
+        self.owners: list[tuple[str, Workload | Job]] = []
+        # Everything but pods and policies, as (kind, object), in the order it came.
+        self.objects: list[tuple[str, Object]] = []
+        # PlacementPolicies as they came.
+        self.policies: list[dict[str, Any]] = []
+
+    @classmethod
+    def from_objects(
+        cls, objects: Iterable[Mapping[str, Any]], *, pdb: str = "respect", capacity: str = "resources"
+    ) -> Cluster:
+        """A cluster from Kubernetes objects as dicts, in any order, lists of any kind among them.
+
+        Read are Nodes, Pods, PersistentVolumeClaims, PersistentVolumes, StorageClasses, CSINodes,
+        CSIDrivers, CSIStorageCapacities, VolumeAttachments, Namespaces, Services, DeviceClasses,
+        PriorityClasses, PodDisruptionBudgets, PodGroups, PlacementPolicies and the pods' owners; other
+        kinds are passed over. `objects` is read once. Raises BadObject for an object that is not usable.
+
+        `pdb`: whether preemption must respect PodDisruptionBudgets or only tries to. `capacity`
+        ``exclusive``: one Fairlead pod per node.
+        """
+        cluster = cls(pdb=pdb, capacity=capacity)
+        for thing in reading.opened(objects):
+            cluster._keep(thing)
+        cluster._fill()
+        return cluster
+
+    def explain(self, pod: str | Mapping[str, Any]) -> Explanation:
+        """Why a pod fits, or not, on each node: ``namespace/name`` of a pod here, or a pod not yet here.
+
+        A pod that is here and has a node is explained as if it were to be placed now. Which scheduler
+        the pod asks for is not looked at.
+        """
+        typed, known = self.find(pod)
+        nominated = [
+            Nominated(each, each.status.nominated_node_name, each.spec.priority or 0)
+            for each in self.pods.values()
+            if each.status.nominated_node_name and not each.spec.node_name and not each.terminal
+        ]
+        with self.snapshot.trial():
+            if self.snapshot.placed(typed.metadata.key) is not None:
+                self.snapshot.forget(typed.metadata.key)
+            return explain(
+                self.snapshot,
+                typed,
+                priority=typed.spec.priority or 0,
+                nominated=nominated,
+                pinned=not known and bool(typed.spec.node_name),
+            )
+
+    def preempt(self, pod: str | Mapping[str, Any]) -> Preemption:
+        """Where a pod could go if others left, and who: what kube-scheduler's preemption would choose.
+
+        Which scheduler the pod asks for is not looked at.
+        """
+        from fairlead.engine import whole
+
+        return whole.preempt(self, self.find(pod)[0])
+
+    def plan(self, *, scheduler_names: Iterable[str] = ("fairlead",), now: float | None = None) -> Plan:
+        """What Fairlead would do now: bind, evict, hold, until nothing is left to do.
+
+        Pods of other schedulers than `scheduler_names` are counted, never touched. `now` (seconds since
+        the epoch) is, when not given, a moment after the newest object was created.
+        """
+        from fairlead.engine import whole
+
+        return whole.plan(self, scheduler_names=tuple(scheduler_names), now=now)
+
+    def find(self, pod: str | Mapping[str, Any]) -> tuple[Pod, bool]:
+        """The typed pod, and whether it is one of the cluster's."""
+        if isinstance(pod, str):
+            key = pod if "/" in pod else f"default/{pod}"
+            if key in self.broken:
+                raise self.broken[key]
+            if key not in self.pods:
+                raise BadInput(f"pod {key} is not in the cluster{self._similar(key)}")
+            return self.pods[key], True
+        return reading.with_priority(reading.read_pod(pod), self.priority_classes), False
+
+    def _similar(self, key: str) -> str:
+        name = key.rsplit("/", 1)[-1]
+        found = sorted(other for other in (*self.pods, *self.broken) if other.rsplit("/", 1)[-1] == name)
+        return f"; there is {', '.join(found[:3])}" if found else ""
+
+    def _keep(self, thing: dict[str, Any]) -> None:
+        if thing["kind"] == reading.POLICY_KIND:
+            self.policies.append(thing)
+            return
+        try:
+            found = reading.read(thing)
+        except BadObject as error:
+            if thing["kind"] != "Pod":
+                raise
+            self.broken[call_it(_in_namespace(thing)).removeprefix("Pod ")] = error
+            return
+        if found is None:
+            return
+        kind, typed = found
+        if not isinstance(typed, Pod):
+            self.objects.append((kind, typed))
+        snapshot = self.snapshot
+        match typed:
+            case Pod():
+                self.pods[typed.metadata.key] = typed
+            case Node():
+                self.nodes[typed.metadata.name] = typed
+                snapshot.put_node(typed)
+            case Namespace():
+                self.namespaces[typed.metadata.name] = typed
+                snapshot.put_namespace(typed)
+            case Service():
+                snapshot.owners.put_service(typed)
+            case Workload():
+                self.owners.append((kind, typed))
+                if kind != "Deployment":
+                    snapshot.owners.put_workload(kind, typed)
+            case Job():
+                self.owners.append((kind, typed))
+            case PodDisruptionBudget():
+                self.budgets.append(typed)
+            case PodGroup():
+                self.pod_groups.append(typed)
+            case PriorityClass():
+                self.priority_classes[typed.metadata.name] = typed
+            case DeviceClass():
+                name = typed.metadata.name
+                for resource in (typed.spec.extended_resource_name, _DEVICE_CLASS_PREFIX + name):
+                    if resource:
+                        snapshot.device_classes[resource] = name
+            case (
+                PersistentVolumeClaim()
+                | PersistentVolume()
+                | StorageClass()
+                | CSINode()
+                | CSIDriver()
+                | CSIStorageCapacity()
+                | VolumeAttachment()
+            ):
+                snapshot.storage.put(typed)
+
+    def _fill(self) -> None:
+        """Place the pods, now that everything they may refer to is there."""
+        for key, given in list(self.pods.items()):
+            try:
+                pod = reading.with_priority(given, self.priority_classes)
+                self.snapshot.put_pod(pod)
+                # Makes sense of those without a node too, so that nobody later meets a broken one.
+                self.snapshot.class_of(pod)
+            except BadObject as error:
+                del self.pods[key]
+                self.broken[key] = error
+            else:
+                self.pods[key] = pod
+
+
+def _in_namespace(thing: dict[str, Any]) -> dict[str, Any]:
+    metadata = thing.get("metadata")
+    metadata = dict(metadata) if isinstance(metadata, Mapping) else {}
+    return {**thing, "metadata": {**metadata, "namespace": metadata.get("namespace") or "default"}}

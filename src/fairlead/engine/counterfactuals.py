@@ -1,0 +1,197 @@
+"""What would make a pod fit: the smallest change on the nodes that only one rule keeps it from.
+
+Suggestions come from the cheapest for the cluster's owner to the dearest: change the pod, change a
+node, let somebody go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fairlead.engine import rules
+from fairlead.engine.requests import CPU, EPHEMERAL, MEMORY, PODS
+from fairlead.engine.rules import node_affinity, resources, spread
+from fairlead.engine.snapshot.nodes import Bools
+from fairlead.kube.quantity import format_bytes, format_milli
+
+if TYPE_CHECKING:
+    from fairlead.engine.classes import PodClass
+    from fairlead.engine.rules.verdicts import Verdicts
+    from fairlead.engine.snapshot.placed import Placed
+    from fairlead.engine.snapshot.snapshot import Snapshot
+
+__all__ = ["suggest"]
+
+# Looking at who could leave costs a trial per node; this many, the emptiest first by name, will do.
+_EVICTION_NODES = 32
+_NAMES_SHOWN = 3
+
+
+def suggest(snapshot: Snapshot, cls: PodClass, verdicts: Verdicts, priority: int) -> list[str]:
+    """What would make some node feasible, one sentence part each; empty when nobody knows."""
+    if verdicts.rejection is not None:
+        return _for_rejection(cls, verdicts)
+    only = _only_obstacle(snapshot, cls)
+    found: list[str] = []
+    for rule, suggestion in (
+        ("TaintToleration", _tolerate),
+        ("NodeAffinity", _label),
+        ("PodTopologySpread", _skew),
+        ("NodeUnschedulable", _uncordon),
+        ("NodeResourcesFit", _more_room),
+    ):
+        slots = only.get(rule, [])
+        if slots:
+            found += suggestion(snapshot, cls, slots)
+    found += _evict(snapshot, cls, verdicts, priority)
+    return found
+
+
+def _only_obstacle(snapshot: Snapshot, cls: PodClass) -> dict[str, list[int]]:
+    """By rule: the nodes, by name, that no other rule refuses."""
+    nodes = snapshot.nodes
+    obstacles = np.zeros(nodes.capacity, np.int64)
+    masks: list[tuple[str, Bools]] = []
+    named = node_affinity.named_nodes(snapshot, cls)
+    for rule in rules.ORDER:
+        if not rule.concerns(cls):
+            continue
+        mask = np.zeros(nodes.capacity, np.bool_)
+        for finding in rule.find(snapshot, cls):
+            mask |= finding.slots
+        if rule.name == "NodeAffinity" and named is not None:
+            mask |= ~named
+        obstacles += mask
+        masks.append((rule.name, mask))
+    slots = nodes.slots()
+    return {name: [slot for slot in slots if mask[slot] and obstacles[slot] == 1] for name, mask in masks}
+
+
+def _for_rejection(cls: PodClass, verdicts: Verdicts) -> list[str]:
+    assert verdicts.rejection is not None
+    match verdicts.rejection.rule:
+        case "SchedulingGates":
+            return [f"remove the scheduling gate {gate}" for gate in cls.facts.gates]
+        case "VolumeRestrictions" | "VolumeBinding" | "VolumeZone":
+            return [f"mend the claims: {verdicts.rejection}"]
+        case "NodeAffinity":
+            return ["name nodes in the node affinity that all its terms agree on"]
+    return []
+
+
+def _tolerate(snapshot: Snapshot, cls: PodClass, slots: list[int]) -> list[str]:
+    by_taints: dict[tuple[str, ...], list[int]] = {}
+    for slot in slots:
+        taints = snapshot.nodes.node(slot).spec.taints
+        out = tuple(str(taint) for taint in taints if cls.tolerance.untolerated((taint,)) is not None)
+        by_taints.setdefault(out, []).append(slot)
+    return [
+        f"tolerate {' and '.join(taints)} {_on(snapshot, held)}"
+        for taints, held in sorted(by_taints.items(), key=lambda item: (len(item[0]), -len(item[1]), item[0]))
+    ]
+
+
+def _label(snapshot: Snapshot, cls: PodClass, slots: list[int]) -> list[str]:
+    assert cls.node_mask is not None
+    predicate = cls.node_mask.predicate
+    by_labels: dict[tuple[str, ...], list[int]] = {}
+    for slot in slots:
+        labels = snapshot.nodes.node(slot).metadata.labels
+        missing = tuple(f"{key}={value}" for key, value in predicate.labels if labels.get(key) != value)
+        by_labels.setdefault(missing if predicate.terms is None else (), []).append(slot)
+    said = []
+    for missing, held in sorted(by_labels.items(), key=lambda item: (len(item[0]), -len(item[1]))):
+        what = f"the label {', '.join(missing)}" if missing else "another node affinity"
+        said.append(f"{what} {_on(snapshot, held)}")
+    return said
+
+
+def _uncordon(snapshot: Snapshot, cls: PodClass, slots: list[int]) -> list[str]:
+    return [f"uncordon {_on(snapshot, slots).removeprefix('on ')}"]
+
+
+def _skew(snapshot: Snapshot, cls: PodClass, slots: list[int]) -> list[str]:
+    """The smallest maxSkew that would let the pod onto one of the nodes, when there is one constraint."""
+    if len(cls.spread) != 1:
+        return []
+    constraint = cls.spread[0]
+    counts, present = spread.domain_counts(snapshot, cls, constraint)
+    enough = np.count_nonzero(present) >= constraint.min_domains
+    fewest = int(counts[present].min()) if enough else 0
+    ids = snapshot.nodes.column(constraint.key).ids
+    needed = {
+        slot: int(counts[ids[slot]]) + constraint.matches_self - fewest for slot in slots if ids[slot] >= 0
+    }
+    if not needed:
+        return [f"a label {constraint.key} {_on(snapshot, slots)}"]
+    least = min(needed.values())
+    held = [slot for slot in slots if needed.get(slot) == least]
+    return [f"maxSkew {least} over {constraint.key} {_on(snapshot, held)}"]
+
+
+def _more_room(snapshot: Snapshot, cls: PodClass, slots: list[int]) -> list[str]:
+    by_amounts: dict[tuple[tuple[str, int], ...], list[int]] = {}
+    for slot in slots:
+        by_amounts.setdefault(tuple(resources.short(snapshot, cls, slot).items()), []).append(slot)
+    # Fewest resources short, then by how little: only the nearest is worth telling.
+    amounts, held = min(by_amounts.items(), key=lambda item: (len(item[0]), [n for _, n in item[0]]))
+    words = " and ".join(_amount(name, amount) for name, amount in amounts)
+    return [f"{words} {_on(snapshot, held)}"]
+
+
+def _amount(resource: str, amount: int) -> str:
+    if resource == CPU:
+        return f"{format_milli(amount)} more CPU" + ("s" if amount > 1000 else "")
+    if resource in (MEMORY, EPHEMERAL):
+        return f"{format_bytes(amount)} more {resource}"
+    if resource == PODS:
+        return "room for one more pod" if amount == 1 else f"room for {amount} more pods"
+    return f"{amount} more {resource}"
+
+
+def _evict(snapshot: Snapshot, cls: PodClass, verdicts: Verdicts, priority: int) -> list[str]:
+    """The fewest pods of one node whose going would make it feasible."""
+    best: tuple[int, int, str, list[Placed]] | None = None
+    candidates = [
+        slot for slot in snapshot.nodes.slots() if not verdicts.unresolvable[slot] and snapshot.count_on(slot)
+    ]
+    for slot in candidates[:_EVICTION_NODES]:
+        leaving = _leaving(snapshot, cls, slot)
+        if leaving is not None:
+            higher = sum(placed.priority >= priority for placed in leaving)
+            offer = (higher, len(leaving), snapshot.nodes.name(slot), leaving)
+            if best is None or offer[:3] < best[:3]:
+                best = offer
+    if best is None:
+        return []
+    _, _, node, leaving = best
+    kept = [placed.key for placed in leaving if placed.priority >= priority]
+    names = ", ".join(placed.key for placed in leaving)
+    if not kept:
+        return [f"preempting {names} on {node} would"]
+    whose = "their priority is" if len(kept) == len(leaving) > 1 else f"the priority of {', '.join(kept)} is"
+    return [f"preempting {names} on {node} would, but {whose} not lower"]
+
+
+def _leaving(snapshot: Snapshot, cls: PodClass, slot: int) -> list[Placed] | None:
+    with snapshot.trial():
+        everyone = [snapshot.forget(placed.key) for placed in snapshot.pods_on(slot)]
+        if not snapshot.fits(cls, slot):
+            return None
+        leaving = []
+        for placed in everyone:
+            snapshot.restore(placed)
+            if not snapshot.fits(cls, slot):
+                snapshot.forget(placed.key)
+                leaving.append(placed)
+        return leaving
+
+
+def _on(snapshot: Snapshot, slots: list[int]) -> str:
+    names = [snapshot.nodes.name(slot) for slot in slots]
+    if len(names) == 1:
+        return f"on {names[0]}"
+    shown = ", ".join(names[:_NAMES_SHOWN]) + (", …" if len(names) > _NAMES_SHOWN else "")
+    return f"on any of {len(names)} nodes ({shown})"

@@ -1,0 +1,95 @@
+"""``fairlead explain`` on files."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from support.units import node, pod
+
+STATE = [
+    node("a", taints=[{"key": "size", "value": "large", "effect": "NoSchedule"}]),
+    node("b", 1),
+    pod("x", 2),
+    pod("y", 1, namespace="shop"),
+]
+LIST = {"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": STATE}
+
+
+def run(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", "from fairlead.cli import main; main()", "explain", *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> str:
+    file = tmp_path / "state.yaml"
+    file.write_text(yaml.safe_dump(LIST))
+    return str(file)
+
+
+def test_a_table_says_what_was_decided_why_and_what_would_help(state: str) -> None:
+    done = run("x", "-f", state)
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[0] == (
+        "default/x: 0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s)."
+    )
+    assert "a     no    TaintToleration   node(s) had untolerated taint(s)" in done.stdout
+    assert "would help: tolerate size=large:NoSchedule on a" in done.stdout
+
+
+def test_json_is_the_explanation_as_plain_data(state: str) -> None:
+    done = run("shop/y", "-f", state, "-o", "json")
+    assert json.loads(done.stdout)["feasible"] == ["b"]
+
+
+def test_standard_input_json_streams_and_several_files_are_read(tmp_path: Path) -> None:
+    other = tmp_path / "more.json"
+    other.write_text(json.dumps(node("c", 4)))
+    for text in (json.dumps(LIST), yaml.safe_dump_all(STATE), json.dumps(STATE)):
+        done = run("x", "-f", "-", "-f", str(other), "-o", "json", stdin=text)
+        assert json.loads(done.stdout)["feasible"] == ["c"], done.stderr
+
+
+def test_the_namespace_can_be_said_apart(state: str) -> None:
+    assert "shop/y fits on 1 of 2 nodes." in run("y", "-n", "shop", "-f", state).stdout
+
+
+def test_what_is_not_on_a_terminal_is_never_wrapped(tmp_path: Path) -> None:
+    long = "a-node-with-quite-a-long-name." + "x" * 200
+    file = tmp_path / "state.yaml"
+    file.write_text(yaml.safe_dump_all([node(long), pod("x")]))
+    assert any(line.startswith(f"{long}  yes") for line in run("x", "-f", str(file)).stdout.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "words"),
+    [
+        (["z", "-f", "-"], "{}", "kind: is missing"),
+        (["z", "-f", "-"], "a: [1", "standard input: is neither YAML nor JSON"),
+        (["z", "-f", "-"], "hello", "standard input: holds str where an object should be"),
+        (["z", "-f", "/does/not/exist"], "", "/does/not/exist: cannot be read: No such file"),
+        (["z", "-f", "-"], "", "pod default/z is not in the cluster"),
+        (["z", "-f", "-"], "a: &a [*a]", "kind: is missing"),
+        (["bad", "-f", "-"], yaml.safe_dump(pod("bad", "-1")), "Pod default/bad: spec.containers"),
+    ],
+)
+def test_bad_input_ends_with_a_message_and_two(arguments: list[str], stdin: str, words: str) -> None:
+    done = run(*arguments, stdin=stdin)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_help_has_an_example() -> None:
+    assert "kubectl get nodes,pods" in run("--help").stdout
