@@ -9,7 +9,19 @@ from typing import Any
 
 from fairlead.world.timestamps import parse
 
-__all__ = ["Column", "Printer", "age", "columns", "containers", "human", "labels", "selector"]
+__all__ = [
+    "Column",
+    "Printer",
+    "age",
+    "age_of",
+    "columns",
+    "containers",
+    "count_in",
+    "human",
+    "labels",
+    "name_of",
+    "selector",
+]
 
 Object = dict[str, Any]
 
@@ -46,6 +58,22 @@ def columns(*names: str, wide: tuple[str, ...] = ()) -> tuple[Column, ...]:
 def age(stamp: str | None, now: datetime) -> str:
     """How long ago, as kubectl says it."""
     return human(now - parse(stamp)) if stamp else "<unknown>"
+
+
+def age_of(item: Object, now: datetime) -> str:
+    """How old an object is."""
+    return age(item["metadata"].get("creationTimestamp"), now)
+
+
+def name_of(item: Object) -> str:
+    """An object's name."""
+    name: str = item["metadata"]["name"]
+    return name
+
+
+def count_in(item: Object, field: str) -> Any:
+    """A number in an object's status; 0 when it is not there."""
+    return (item.get("status") or {}).get(field) or 0
 
 
 def human(span: timedelta) -> str:
