@@ -1,0 +1,441 @@
+"""One leader at a time, whatever happens to time and network; writes stop before the lease can end.
+
+Minutes pass in virtual time. The lease lives in a store in memory that swaps and compares as an API
+server does, and that can be cut off, slowed down, or made to lose its answers, for each candidate.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead.client.api import Client
+from fairlead.client.election import ApiLease, Election, LeaseFence, Terms
+from fairlead.errors import Conflict, LeaseLost, Unreachable
+from fairlead.kube.decode import convert
+from fairlead.kube.resources import known
+from fairlead.kube.workloads import Lease
+from support.virtual_loop import VirtualLoop, run_virtually
+
+if TYPE_CHECKING:
+    from client.conftest import Through
+
+TERMS = Terms()
+
+
+class Store:
+    """The one lease that all candidates see."""
+
+    def __init__(self) -> None:
+        self.lease: Lease | None = None
+        self.version = 0
+        self.holders: list[str] = []
+
+    def put(self, spec: dict[str, Any], old: Lease | None) -> Lease:
+        held = self.lease.metadata.resource_version if self.lease is not None else None
+        if held != (old.metadata.resource_version if old is not None else None):
+            raise Conflict(409, "Conflict", "the object has been modified")
+        self.version += 1
+        metadata = {"name": "lease", "resourceVersion": str(self.version)}
+        self.lease = convert({"metadata": metadata, "spec": spec}, Lease)
+        if not self.holders or self.holders[-1] != spec["holderIdentity"]:
+            self.holders.append(spec["holderIdentity"])
+        return self.lease
+
+
+@dataclass
+class Line:
+    """One candidate's line to the store, and what is wrong with it."""
+
+    store: Store
+    cut: bool = False
+    lose_answers: bool = False
+    slow_s: float = 0.0
+    puts: int = 0
+
+    async def get(self) -> Lease | None:
+        await self._pass()
+        return self.store.lease
+
+    async def put(self, spec: dict[str, Any], old: Lease | None) -> Lease:
+        await self._pass()
+        self.puts += 1
+        lease = self.store.put(spec, old)
+        await asyncio.sleep(self.slow_s)  # the way back
+        if self.lose_answers:
+            raise Unreachable("the answer was lost")
+        return lease
+
+    async def _pass(self) -> None:
+        await asyncio.sleep(self.slow_s)
+        if self.cut:
+            raise Unreachable("cut off")
+
+
+@dataclass
+class Candidate:
+    """Runs for election again and again; `leads` while its work runs."""
+
+    name: str
+    loop: VirtualLoop
+    store: Store
+    seed: int = 1
+    line: Line = field(init=False)
+    election: Election = field(init=False)
+    leads: bool = False
+    lost: list[str] = field(default_factory=list)
+    resumed: int = 0
+
+    def __post_init__(self) -> None:
+        self.line = Line(self.store)
+        rng = random.Random(f"{self.name}{self.seed}")
+        self.election = Election(
+            self.line, self.name, rng=rng, clock=self.loop.clock, terms=TERMS, on_resume=self._on_resume
+        )
+
+    async def _on_resume(self) -> None:
+        self.resumed += 1
+
+    async def work(self) -> None:
+        self.leads = True
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.leads = False
+
+    async def run(self) -> None:
+        while True:
+            try:
+                await self.election.run(self.work)
+            except LeaseLost as error:
+                self.lost.append(str(error))
+
+    @property
+    def may_write(self) -> bool:
+        try:
+            self.election.fence.check()
+        except LeaseLost:
+            return False
+        return True
+
+
+def play(*names: str) -> Callable[[Callable[..., Any]], Callable[[], None]]:
+    """A test in virtual time with these candidates, who are stopped at the end."""
+
+    def decorate(scene: Callable[..., Any]) -> Callable[[], None]:
+        def test() -> None:
+            async def main(loop: VirtualLoop) -> None:
+                store = Store()
+                cast = [Candidate(name, loop, store) for name in names]
+                async with asyncio.TaskGroup() as group:
+                    tasks = [group.create_task(candidate.run()) for candidate in cast]
+                    await scene(*cast)
+                    for task in tasks:
+                        task.cancel()
+
+            run_virtually(main)
+
+        test.__name__, test.__doc__ = scene.__name__, scene.__doc__
+        return test
+
+    return decorate
+
+
+async def pass_time(seconds: float, *cast: Candidate) -> None:
+    """Let time pass, and look all the while: never two who may write."""
+    end = asyncio.get_running_loop().time() + seconds
+    while (left := end - asyncio.get_running_loop().time()) > 0:
+        await asyncio.sleep(min(0.25, left))
+        assert sum(candidate.may_write for candidate in cast) <= 1
+
+
+@play("a", "b")
+async def test_one_of_two_leads_and_goes_on_leading(a: Candidate, b: Candidate) -> None:
+    await pass_time(120, a, b)
+    assert [a.leads, b.leads] == [True, False]
+    assert len(a.store.holders) == 1
+
+
+@play("a")
+async def test_a_leader_renews_about_every_two_seconds_and_no_more(a: Candidate) -> None:
+    await pass_time(100, a)
+    assert 45 <= a.line.puts <= 52
+
+
+@play("a", "b")
+async def test_a_leader_that_is_cut_off_stops_before_the_other_starts(a: Candidate, b: Candidate) -> None:
+    await pass_time(5, a, b)
+    a.line.cut = True
+    await pass_time(9, a, b)
+    assert a.leads
+    await pass_time(3, a, b)
+    assert not a.leads
+    assert not b.leads
+    assert "not renewed for 10 s" in a.lost[0]
+    await pass_time(10, a, b)
+    assert b.leads
+
+
+def test_a_stopped_leader_releases_and_the_next_need_not_wait() -> None:
+    async def main(loop: VirtualLoop) -> float:
+        store = Store()
+        a, b = Candidate("a", loop, store), Candidate("b", loop, store)
+        async with asyncio.TaskGroup() as group:
+            first, second = group.create_task(a.run()), group.create_task(b.run())
+            await pass_time(5, a, b)
+            assert a.leads
+            stopped_at = loop.time()
+            first.cancel()
+            while not b.leads:
+                await pass_time(0.1, a, b)
+            took = loop.time() - stopped_at
+            second.cancel()
+        return took
+
+    assert run_virtually(main) < TERMS.lease_s / 3
+
+
+def test_what_leads_may_finish_its_writes_when_stopped() -> None:
+    async def main(loop: VirtualLoop) -> list[bool]:
+        candidate = Candidate("a", loop, Store())
+        could_write = []
+
+        async def work() -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await asyncio.sleep(1)
+                could_write.append(candidate.may_write)
+
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(candidate.election.run(work))
+            await asyncio.sleep(5)
+            task.cancel()
+        return [*could_write, candidate.may_write]
+
+    assert run_virtually(main) == [True, False]
+
+
+def test_work_that_ends_ends_the_run_and_its_error_comes_out_as_it_is() -> None:
+    async def main(loop: VirtualLoop) -> list[str]:
+        store = Store()
+
+        async def done() -> None:
+            await asyncio.sleep(30)
+
+        async def fails() -> None:
+            raise ValueError("as it is")
+
+        await Candidate("a", loop, store).election.run(done)
+        with pytest.raises(ValueError, match="as it is"):
+            await Candidate("b", loop, store).election.run(fails)
+        return [holder.partition("_")[0] for holder in store.holders]
+
+    assert run_virtually(main) == ["a", "", "b", ""]
+
+
+@play("a", "b")
+async def test_renewals_whose_answers_are_lost_keep_nobody_leading(a: Candidate, b: Candidate) -> None:
+    """They do keep the lease alive: nobody else starts while it is renewed; we stop on our own clock."""
+    await pass_time(5, a, b)
+    a.line.lose_answers = True
+    await pass_time(12, a, b)
+    assert not a.leads
+    a.line.lose_answers = False
+    await pass_time(60, a, b)
+    assert a.leads or b.leads
+
+
+@play("a", "b")
+async def test_a_single_lost_answer_changes_nothing(a: Candidate, b: Candidate) -> None:
+    await pass_time(5, a, b)
+    a.line.lose_answers = True
+    await pass_time(2, a, b)
+    a.line.lose_answers = False
+    await pass_time(30, a, b)
+    assert a.leads
+    assert a.lost == []
+
+
+@play("a", "b")
+async def test_whoever_finds_the_lease_taken_stops_at_once(a: Candidate, b: Candidate) -> None:
+    await pass_time(5, a, b)
+    a.store.put({"holderIdentity": "usurper", "leaseDurationSeconds": 15}, a.store.lease)
+    await pass_time(2.5, a)
+    assert not a.leads
+    assert "held by usurper" in a.lost[0]
+    await pass_time(40, a, b)
+    assert a.leads or b.leads
+
+
+@play("a", "b")
+async def test_a_suspended_leader_writes_nothing_when_it_wakes(a: Candidate, b: Candidate) -> None:
+    """Time jumps and no timer has fired yet: the first thing a resumed process may do is try to write."""
+    await pass_time(5, a, b)
+    assert a.may_write
+    a.loop.jump(60)
+    assert not a.may_write
+    assert a.leads  # it does not know yet; the fence does
+    await pass_time(3, a, b)
+    assert a.resumed == 1  # its old connections were closed
+
+
+def test_the_fence_ends_before_the_lease_does() -> None:
+    loop = VirtualLoop()
+    fence = LeaseFence(loop.clock, TERMS)
+    with pytest.raises(LeaseLost, match="does not hold"):
+        fence.check()
+    sent_at = loop.time()
+    loop.jump(3)  # the answer took its time: that time is not ours
+    fence.extend(sent_at)
+    assert fence.check() == pytest.approx(TERMS.lease_s - TERMS.margin_s - 3)
+    assert fence.deadline() == sent_at + TERMS.lease_s - TERMS.margin_s
+    loop.jump(10.4)
+    assert 0 < fence.check() < 1
+    loop.jump(0.2)
+    with pytest.raises(LeaseLost, match="may have ended"):
+        fence.check()
+    fence.extend(loop.time())
+    fence.close()
+    with pytest.raises(LeaseLost, match="does not hold"):
+        fence.check()
+    loop.close()
+
+
+def test_two_candidates_of_one_name_have_identities_of_their_own() -> None:
+    loop = VirtualLoop()
+    first = Candidate("pod-0", loop, Store(), seed=1)
+    second = Candidate("pod-0", loop, Store(), seed=2)
+    assert first.election.identity != second.election.identity
+    loop.close()
+
+
+# What happens to whom, for how long, and how long until the next thing.
+MISFORTUNES = st.lists(
+    st.tuples(
+        st.integers(0, 2),
+        st.sampled_from(["cut", "lose_answers", "slow", "jump", "nothing"]),
+        st.floats(0.1, 30),
+        st.floats(0, 10),
+    ),
+    max_size=8,
+)
+
+
+@given(misfortunes=MISFORTUNES, seed=st.integers(0, 1000))
+def test_never_two_may_write_and_in_the_end_somebody_does(
+    misfortunes: list[tuple[int, str, float, float]], seed: int
+) -> None:
+    async def main(loop: VirtualLoop) -> None:
+        store = Store()
+        cast = [Candidate(name, loop, store, seed) for name in "abc"]
+
+        async def befall(candidate: Candidate, what: str, seconds: float) -> None:
+            line = candidate.line
+            match what:
+                case "cut":
+                    line.cut = True
+                    await asyncio.sleep(seconds)
+                    line.cut = False
+                case "lose_answers":
+                    line.lose_answers = True
+                    await asyncio.sleep(seconds)
+                    line.lose_answers = False
+                case "slow":
+                    line.slow_s = seconds / 3
+                    await asyncio.sleep(seconds)
+                    line.slow_s = 0
+                case "jump":
+                    loop.jump(seconds)
+                    assert sum(candidate.may_write for candidate in cast) <= 1
+
+        async with asyncio.TaskGroup() as group:
+            running = [group.create_task(candidate.run()) for candidate in cast]
+            for who, what, seconds, pause in misfortunes:
+                group.create_task(befall(cast[who], what, seconds))
+                await pass_time(pause, *cast)
+            await pass_time(75, *cast)
+            assert sum(candidate.may_write for candidate in cast) == 1
+            for task in running:
+                task.cancel()
+
+    run_virtually(main)
+
+
+class Renewed(ApiLease):
+    """Says when the lease was written again after it was taken."""
+
+    def __init__(self, client: Client, name: str, namespace: str) -> None:
+        super().__init__(client, name, namespace)
+        self.renewed = asyncio.Event()
+
+    async def put(self, spec: dict[str, Any], old: Lease | None) -> Lease:
+        lease = await super().put(spec, old)
+        if old is not None:
+            self.renewed.set()
+        return lease
+
+
+class TestOnAcluster:
+    async def test_a_lease_is_taken_renewed_and_released(self, through: Through) -> None:
+        store = Renewed(through.client, "fairlead", through.namespace)
+        election = Election(
+            store,
+            "me",
+            rng=random.Random(1),
+            terms=Terms(retry_s=0.05),
+            on_resume=through.client.connection.reset,
+        )
+        fenced = through.client.fenced(election.fence)
+        maps = known("ConfigMap")
+
+        async def lead() -> None:
+            first = await store.get()
+            assert first is not None
+            assert first.spec.holder_identity == election.identity
+            assert first.spec.lease_duration_seconds == 15
+            await fenced.create(maps, {"metadata": {"name": "by-the-leader", "namespace": through.namespace}})
+            await store.renewed.wait()
+            now = await store.get()
+            assert now is not None
+            assert first.spec.renew_time is not None
+            assert now.spec.renew_time is not None
+            assert now.spec.renew_time > first.spec.renew_time
+
+        async with asyncio.timeout(20):
+            await election.run(lead)
+        released = await store.get()
+        assert released is not None
+        assert released.spec.holder_identity in ("", None)
+        with pytest.raises(LeaseLost):
+            await fenced.create(maps, {"metadata": {"name": "too-late", "namespace": through.namespace}})
+
+    async def test_of_several_one_leads_and_all_have_their_turn(self, through: Through) -> None:
+        leading, most, turns = 0, 0, []
+
+        async def candidate(name: str) -> None:
+            store = ApiLease(through.client, "fairlead", through.namespace)
+            election = Election(store, name, rng=random.Random(name), terms=Terms(retry_s=0.05))
+
+            async def lead() -> None:
+                nonlocal leading, most
+                leading += 1
+                most = max(most, leading)
+                turns.append(name)
+                await asyncio.sleep(0.1)
+                leading -= 1
+
+            await election.run(lead)
+
+        async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+            for name in "abcd":
+                group.create_task(candidate(name))
+        assert most == 1
+        assert sorted(turns) == ["a", "b", "c", "d"]
