@@ -3,7 +3,7 @@
 Preemption: 5,000 nodes full of low-priority pods and 5,000 pods of high priority that each need a
 victim, from the events that bring them to the last eviction asked for. Gangs: 9 of 1,000 members and
 1,000 of 3 on 5,000 nodes, from the events to the last bind asked for. Loading the nodes (and what runs
-on them) is not counted.
+on them) is not counted. CPU time, because the machine is shared and the core is one thread.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def run(nodes: int = NODES) -> list[Row]:
         rate = bound / seconds
         rows.append(
             Row(
-                f"gangs: {gangs} × {size} on {nodes} nodes",
+                f"gangs: {gangs} of {size} on {nodes} nodes",
                 f"{rate:,.0f} pods/s",
                 f"≥ {GANGS_TARGET:,} pods/s",
                 rate >= GANGS_TARGET and bound == gangs * size,
@@ -63,9 +63,9 @@ def preemption(nodes: int) -> tuple[float, int]:
     core.handle(loaded, NOW)
     high = spec("3", 100)
     arriving: list[Event] = [Seen("Pod", pod(f"high-{index:05}", high, index)) for index in range(nodes)]
-    began = time.perf_counter()
+    began = time.process_time()
     actions = core.handle(arriving, NOW)
-    seconds = time.perf_counter() - began
+    seconds = time.process_time() - began
     return seconds, sum(isinstance(action, EvictPod) for action in actions)
 
 
@@ -79,9 +79,9 @@ def together(nodes: int, gangs: int, size: int) -> tuple[float, int]:
         for gang in range(gangs)
         for index in range(size)
     ]
-    began = time.perf_counter()
+    began = time.process_time()
     actions = core.handle(arriving, NOW)
-    seconds = time.perf_counter() - began
+    seconds = time.process_time() - began
     return seconds, sum(isinstance(action, BindPod) for action in actions)
 
 
@@ -104,7 +104,7 @@ def pod(name: str, shape: PodSpec, age_s: int, gang: str = "", minimum: int = 0)
         namespace="bench",
         uid=f"uid-{name}",
         creation_timestamp=EPOCH + timedelta(milliseconds=age_s),
-        labels={"app": gang or name.split("-")[0]},
+        labels={"app": "gang" if gang else "single"},
         annotations=annotations,
     )
     return Pod(metadata=metadata, spec=shape)

@@ -95,6 +95,27 @@ class Planner:
         self._nominate(unit, placement)
         return Makes(placement, offer.victims)
 
+    def gangs(self, cls: PodClass, units: Sequence[Unit], now: float) -> list[Placement]:
+        """Place gangs of one class and size, in order, with nothing evicted; ends before who fails.
+
+        The same as one after the other, only faster; not for members that must be near each other.
+        """
+        first, size = units[0], units[0].needed
+        pods = [pod for unit in units for pod in unit.members]
+        with self.room.seen_by(first.id, first.priority):
+            mask = self._mask(first, cls, now)
+            slots = self.room.snapshot.place_run(cls, pods, mask=mask)
+        whole = sum(1 for slot in slots if slot >= 0) // size * size
+        for pod, slot in zip(pods[whole:], slots[whole:], strict=True):
+            if slot >= 0:
+                self.room.forget(pod.metadata.key)
+        for slot in slots[:whole]:
+            self.room.touch(slot)
+        return [
+            tuple(zip(pods[start : start + size], slots[start : start + size], strict=True))
+            for start in range(0, whole, size)
+        ]
+
     def gang(self, unit: Unit, now: float) -> Outcome:
         """Plan a gang: at least as many members as it needs, or none."""
         groups = group(self.room, unit.members)
@@ -203,5 +224,5 @@ class Planner:
                 fitting += [pod for pod, slot in zip(each.pods, slots, strict=True) if slot >= 0]
             stuck = next((each for each in groups if each.pods[-1] not in fitting), groups[0])
             refused = self._refused(stuck.cls, mask)
-        message = f"gang {unit.name}: {len(fitting)} of {unit.needed} members fit; {refused.message}"
+        message = f"{len(fitting)} of {unit.needed} members fit; {refused.message}"
         return Refused(refused.rules, message)

@@ -76,31 +76,32 @@ class Assembly:
     def put(self, unit: Unit, now: float) -> None:
         """Queue a unit, or bring what is queued up to date; one that makes no sense is held by itself."""
         try:
-            classes = tuple(each.cls for each in group(self._state.room, unit.members))
+            groups = group(self._state.room, unit.members)
         except BadObject as error:
             self._queue.drop(unit.id)
             for pod in unit.members:
                 self._hold(pod, Verdict(frozenset(), str(error)), unit.gang)
             return
         failures = self.failures.get(unit.id, 0)
-        alone = unit.whole or failures or self._state.room.promised_to(unit.id)
+        alone = failures or self._state.room.promised_to(unit.id)
         key = (
-            tuple(cls.serial for cls in classes),
+            tuple((each.cls.serial, len(each.pods)) for each in groups),
+            unit.whole,
+            unit.needed,
             unit.priority,
             unit.may_preempt,
             unit.deadline_s,
             unit.rank[1],
-            (unit.id, unit.needed, *_uids(unit)) if alone else (),
-            failures,
+            (unit.id, failures) if alone else (),
         )
         line = self._queue.put(unit, key)
-        line.classes = classes
+        line.classes = tuple(each.cls for each in groups)
         if line.verdict is None:
             if failures and not line.attempts:
                 self._queue.rest(line, failures, now)
         else:
             for pod in unit.members:
-                self._hold(pod, line.verdict, unit.gang, fresh=False)
+                self._hold(pod, line.verdict.about(unit), unit.gang, fresh=False)
 
     def _refresh(self, name: str, gang: Gang | None, now: float, abandon: Callable[[str], None]) -> None:
         self._settling.pop(name, None)
@@ -157,7 +158,3 @@ class Assembly:
         verdict = Verdict(frozenset(), message, unschedulable=False)
         for pod in gang.pending:
             self._hold(pod, verdict, gang.name)
-
-
-def _uids(unit: Unit) -> tuple[str, ...]:
-    return tuple(pod.metadata.uid for pod in unit.members)

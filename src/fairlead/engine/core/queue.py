@@ -28,6 +28,12 @@ class Verdict:
     message: str
     unschedulable: bool = True
 
+    def about(self, unit: Unit) -> Verdict:
+        """The same, as told of one unit: gangs that stand in one line have each their own name."""
+        if not unit.whole:
+            return self
+        return Verdict(self.rules, f"gang {unit.name}: {self.message}", self.unschedulable)
+
 
 @dataclass(slots=True, eq=False)
 class Line:

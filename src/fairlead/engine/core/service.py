@@ -143,7 +143,7 @@ class Service:
                 self.queue.drop(unit.id)
                 self.assembly.put(unit, self.now)
         elif line.head.whole:
-            self._conclude(line, self.planner.gang(line.head, self.now))
+            self._serve_gangs(line)
         elif self.state.room.promised_to(line.head.id):
             preempt = not self._others_leaving(line.head)
             outcome = self.planner.pod(line.head, line.classes[0], self.now, preempt=preempt)
@@ -152,6 +152,19 @@ class Service:
             self._conclude(line, outcome)
         else:
             self._serve_run(line)
+
+    def _serve_gangs(self, line: Line) -> None:
+        head = line.head
+        alike = len(line.classes) == 1 and len(head.members) == head.needed
+        if alike and line.classes[0].affinity is None and not self.state.room.promised_to(head.id):
+            run = line.units[: self.queue.run_length(line)]
+            if len(run) > 1:
+                placements = self.planner.gangs(line.classes[0], run, self.now)
+                for unit, placement in zip(self.queue.take(line, len(placements)), placements, strict=True):
+                    self._bind(unit, placement)
+                if len(placements) == len(run):
+                    return
+        self._conclude(line, self.planner.gang(line.head, self.now))
 
     def _serve_run(self, line: Line) -> None:
         cls = line.classes[0]
@@ -190,7 +203,7 @@ class Service:
                 self.queue.hold(line, Verdict(rules, message), self.now)
                 for unit in line.units:
                     for pod in unit.members:
-                        self._hold(pod, Verdict(rules, message), unit.gang)
+                        self._hold(pod, Verdict(rules, message).about(unit), unit.gang)
 
     def _bind(self, unit: Unit, placement: Placement) -> None:
         name_of = self.state.snapshot.nodes.name
