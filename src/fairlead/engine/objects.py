@@ -88,7 +88,7 @@ def opened(objects: Iterable[Any], depth: int = 0) -> Iterator[dict[str, Any]]:
             # Items of a typed list (PodList) need not say what they are.
             of = {} if kind == "List" else {"kind": kind.removesuffix("List")}
             if depth >= _DEPTH:
-                raise BadObject(kind, "items", "is nested too deeply, or contains itself")
+                raise BadObject(kind, "items", "nested too deeply, or contains itself")
             named = ({**of, **item} if isinstance(item, Mapping) else item for item in items or ())
             yield from opened(named, depth + 1)
         else:
@@ -104,10 +104,7 @@ def read(thing: dict[str, Any]) -> tuple[str, Object] | None:
     struct, namespaced = known
     if kind == "ReplicationController":
         thing = _with_selector(thing)
-    try:
-        typed = convert(thing, struct)
-    except RecursionError as error:
-        raise BadObject(call_it(thing), "", "is nested too deeply, or contains itself") from error
+    typed = convert(thing, struct)
     metadata: ObjectMeta = typed.metadata  # type: ignore[attr-defined]  # every struct above has it
     if not metadata.name and not metadata.generate_name:
         raise BadObject(call_it(thing), "metadata.name", "is missing")
