@@ -131,6 +131,7 @@ class Autoscaler:
                 self._pack(view, box, group, left, packing.nodes)
                 self._pools.set_target(group.name, before + packing.nodes)
                 self._last_add = now
+                looks.append(now + self._pacing.provision)
                 grown = f"[{{{group.name} {before}->{before + packing.nodes} (max: {group.max})}}]"
                 for pod in left:
                     if key_of(pod) in packing.pods:

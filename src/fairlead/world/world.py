@@ -15,6 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import structlog
+
 from fairlead.errors import FairleadError
 from fairlead.nodegroups import NodeGroup
 from fairlead.world.admission import Hook
@@ -36,6 +38,8 @@ from fairlead.world.runner import Runner
 from fairlead.world.scheduler import Scheduler
 from fairlead.world.spot import SpotMarket
 from fairlead.world.store import Store
+
+_log = structlog.get_logger()
 
 __all__ = ["NotReached", "Serving", "World"]
 
@@ -221,6 +225,7 @@ class Serving:
         self._webhooks = webhooks
         self._life = life
         self._folder = folder
+        life.add_done_callback(_report)
 
     async def close(self) -> None:
         """Stop the controllers, end watches, give the socket and the folder back."""
@@ -245,3 +250,9 @@ class Serving:
     ) -> None:
         """Close."""
         await self.close()
+
+
+def _report(life: asyncio.Task[None]) -> None:
+    # Whoever waits for something to happen in a cluster that broke should at least read why.
+    if not life.cancelled() and (error := life.exception()) is not None:
+        _log.error("the cluster broke", error=repr(error), exc_info=error)

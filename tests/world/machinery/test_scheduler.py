@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+from typing import Any
+
+from fairlead.world.world import World
+from support.manifests import pod
+from support.worlds import (
+    Obj,
+    asking,
+    conditions,
+    events,
+    homes,
+    names,
+    node,
+    pods,
+    ready,
+    seconds,
+    status,
+    world,
+)
+
+
+def wanting(name: str, cpu: str = "1", **spec: Any) -> Obj:
+    labels = spec.pop("labels", {})
+    return pod(name, spec={**asking(cpu), "schedulerName": "default-scheduler", **spec}, labels=labels)
+
+
+def home(cluster: World, name: str) -> str:
+    return (cluster.get("Pod", name) or {})["spec"].get("nodeName", "")
+
+
+def test_pods_spread_over_nodes_with_room() -> None:
+    cluster = world(3)
+    for number in range(6):
+        cluster.create(wanting(f"p{number}"))
+    cluster.run_until(lambda: len(ready(cluster)) == 6)
+    assert homes(pods(cluster)) == {"n1": 2, "n2": 2, "n3": 2}
+
+
+def test_a_pod_that_fits_nowhere_is_marked_and_told_why_in_kube_schedulers_words() -> None:
+    cluster = world(2)
+    cluster.patch("Node", "n2", {"spec": {"unschedulable": True}})
+    cluster.run_until(seconds(1))
+    cluster.create(wanting("big", "64"))
+    cluster.run_until(seconds(5))
+    words = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable."
+    assert conditions(cluster, "Pod", "big")["PodScheduled"] == ("False", "Unschedulable")
+    assert status(cluster, "Pod", "big")["conditions"][0]["message"] == words
+    assert events(cluster, "FailedScheduling") == [words]
+
+
+def test_it_is_placed_when_a_node_comes() -> None:
+    cluster = world(1)
+    cluster.create(wanting("big", "8"))
+    cluster.run_until(seconds(60))
+    cluster.create(node("large", cpu=16))
+    cluster.run_until(lambda: ready(cluster))
+    assert home(cluster, "big") == "large"
+
+
+def test_it_is_placed_when_another_pod_goes() -> None:
+    cluster = world(1, cpu=1)
+    cluster.create(wanting("first"))
+    cluster.create(wanting("second"))
+    cluster.run_until(seconds(10))
+    assert (home(cluster, "first"), home(cluster, "second")) == ("n1", "")
+    cluster.delete("Pod", "first")
+    cluster.run_until(lambda: home(cluster, "second") == "n1")
+
+
+def test_it_is_placed_when_what_it_wants_to_be_near_arrives() -> None:
+    cluster = world(2)
+    near = {"labelSelector": {"matchLabels": {"app": "db"}}, "topologyKey": "kubernetes.io/hostname"}
+    wish = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [near]}}
+    cluster.create(wanting("web", affinity=wish))
+    cluster.run_until(seconds(10))
+    assert home(cluster, "web") == ""
+    cluster.create(wanting("db", labels={"app": "db"}))
+    cluster.run_until(lambda: home(cluster, "web"))
+    assert home(cluster, "web") == home(cluster, "db")
+
+
+def test_higher_priority_goes_first_when_room_is_short() -> None:
+    cluster = world(0)
+    cluster.create(
+        {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": "high"},
+            "value": 1000,
+        }
+    )
+    cluster.create(wanting("low"))
+    cluster.create(wanting("high", priorityClassName="high"))
+    cluster.run_until(seconds(1))
+    cluster.create(node("n1", cpu=1))
+    cluster.run_until(seconds(5))
+    assert (home(cluster, "low"), home(cluster, "high")) == ("", "n1")
+
+
+def test_other_schedulers_pods_and_gated_pods_are_left_alone() -> None:
+    cluster = world(1)
+    cluster.create(wanting("theirs", schedulerName="theirs"))
+    cluster.create(wanting("gated", schedulingGates=[{"name": "wait"}]))
+    cluster.run_until(seconds(60))
+    assert homes(pods(cluster)) == {"": 2}
+    cluster.patch("Pod", "gated", {"spec": {"schedulingGates": None}})
+    cluster.run_until(lambda: home(cluster, "gated") == "n1")
+
+
+def test_it_can_be_switched_off() -> None:
+    cluster = world(1, scheduler=False)
+    cluster.create(wanting("a"))
+    cluster.run_until(seconds(60))
+    assert homes(pods(cluster)) == {"": 1}
+
+
+def test_it_knows_nothing_of_fairleads_own_rules() -> None:
+    cluster = world(1)
+    for name in ("a", "b"):
+        item = wanting(name)
+        item["metadata"]["annotations"] = {"fairlead.dev/capacity": "exclusive"}
+        cluster.create(item)
+    cluster.run_until(lambda: len(ready(cluster)) == 2)
+
+
+def test_never_more_is_bound_than_fits() -> None:
+    cluster = world(4, cpu=4)
+    for number in range(40):
+        cluster.create(wanting(f"p{number:02}", ("500m", "1", "2", "3")[number % 4]))
+    cluster.run_until(seconds(30))
+    assert not [each for each in pods(cluster) if each["status"]["phase"] == "Failed"]
+    assert len(ready(cluster)) < 40
+
+
+def test_waiting_without_news_writes_nothing() -> None:
+    cluster = world(1)
+    cluster.create(wanting("big", "64"))
+    cluster.run_until(seconds(10))
+    before = cluster.store.rv
+    cluster.run_until(seconds(86400))
+    assert cluster.store.rv == before
+    assert names(pods(cluster)) == ["big"]
