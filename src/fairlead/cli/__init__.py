@@ -21,6 +21,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "dev": ("fairlead.cli.dev", "A real control plane on this machine, with simulated nodes."),
     "explain": ("fairlead.cli.explain", "Why a pod fits, or not, on each node of a cluster given as files."),
     "plan": ("fairlead.cli.plan", "What would be bound, evicted and held, for a cluster given as files."),
+    "scheduler": ("fairlead.cli.scheduler", "Place the pods of a cluster that ask for us."),
     "demo": ("fairlead.cli.demo", "The main job, told on the embedded cluster."),
 }
 

@@ -1,0 +1,114 @@
+"""``fairlead scheduler``: place the pods of a cluster that ask for us."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+__all__ = ["command"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _flag(*names: str, field: str, **options: Any) -> Callable[[F], F]:
+    """A flag that stands for a field of the configuration file; unset, the file's word counts."""
+    return click.option(*names, field.replace(".", "__"), default=None, **options)
+
+
+@click.command(
+    "scheduler",
+    epilog="""Exits with 0 after SIGTERM or SIGINT, once what was under way is done and the lease is
+    given back. SIGHUP reads the configuration file again; so does a change of it.
+    """,
+)
+@click.option("--config", "config_file", metavar="FILE", help="A FairleadConfiguration; flags win over it.")
+@_flag("--kubeconfig", field="kubeconfig", metavar="FILE", help="Which cluster, and who we are to it.")
+@_flag("--context", field="context", metavar="NAME", help="Another context than the current one.")
+@_flag(
+    "-n",
+    "--namespace",
+    field="namespaces",
+    multiple=True,
+    metavar="NAME",
+    help="Place only pods of this namespace; others are counted all the same. Repeatable.",
+)
+@_flag(
+    "--scheduler-name",
+    field="schedulerNames",
+    multiple=True,
+    metavar="NAME",
+    help="Place pods that ask for this scheduler (default: fairlead). Repeatable.",
+)
+@_flag(
+    "--capacity",
+    field="capacity",
+    type=click.Choice(["resources", "exclusive"]),
+    help="exclusive: one Fairlead pod per node.",
+)
+@_flag(
+    "--pdb",
+    field="preemption.pdb",
+    type=click.Choice(["respect", "best-effort"]),
+    help="Whether evictions must stay within PodDisruptionBudgets.",
+)
+@_flag(
+    "--evict",
+    field="preemption.evict",
+    type=click.Choice(["api", "delete"]),
+    help="Through the eviction API, or by deletion as kube-scheduler does.",
+)
+@_flag(
+    "--preempt-others",
+    field="preemption.others",
+    type=bool,
+    metavar="true|false",
+    help="Whether pods of other schedulers may be evicted.",
+)
+@_flag("--queue-order", field="queue.order", type=click.Choice(["smallest", "fifo"]), help="Among equals.")
+@_flag(
+    "--leader-elect",
+    field="leaderElection.enabled",
+    type=bool,
+    metavar="true|false",
+    help="Work only while holding the lease (default: true).",
+)
+@_flag(
+    "--system-namespace",
+    field="systemNamespace",
+    metavar="NAME",
+    help="Where the lease lives (default: the pod's own, else fairlead-system).",
+)
+@_flag(
+    "--listen",
+    field="listen",
+    metavar="ADDRESS:PORT",
+    help="Serve /livez, /readyz and /metrics here; without it, no port is opened.",
+)
+@_flag("--record", field="record.file", metavar="FILE", help="Keep a recording for `fairlead replay`.")
+@_flag("--in-flight", field="inFlight", type=int, metavar="N", help="Binds under way at once.")
+@click.option(
+    "--log-format",
+    type=click.Choice(["auto", "json", "text"]),
+    default="auto",
+    show_default=True,
+    help="auto: text on a terminal, JSON elsewhere.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning"]),
+    default="info",
+    show_default=True,
+    help="info has one line per decision.",
+)
+def command(config_file: str | None, log_format: str, log_level: str, **flags: Any) -> None:
+    """Place the pods of a cluster that ask for us, in order of priority, gangs whole or not at all."""
+    from fairlead.doors.scheduler.process import run_process
+
+    given = {
+        name.replace("__", "."): list(value) if isinstance(value, tuple) else value
+        for name, value in flags.items()
+        if value is not None and value != ()
+    }
+    run_process(config_file, given, log_format=log_format, log_level=log_level)

@@ -1,0 +1,187 @@
+"""Binds pods, with bounded concurrency, and finds out what became of each bind.
+
+Every bind carries the pod's UID, so it can land on no other pod and no second node. An answer that is
+missing or says conflict is resolved by reading the pod: on our node it is success, gone or another UID
+means forget, elsewhere means that we were wrong and plan again. Nothing is ever guessed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+import structlog
+
+from fairlead.client.api import Client
+from fairlead.client.clock import WALL_CLOCK, Clock
+from fairlead.client.retry import Backoff
+from fairlead.doors.scheduler.lane import Lane
+from fairlead.doors.scheduler.statuses import Statuses
+from fairlead.doors.scheduler.volumes import Volumes, VolumesNotBound, Wanted
+from fairlead.engine.core.actions import BindPod
+from fairlead.engine.core.events import BindFailed, Event, Gone, Seen
+from fairlead.errors import ApiError, Conflict, NotFound, Unreachable
+from fairlead.kube.pod import Pod
+from fairlead.kube.resources import known
+
+__all__ = ["Binder", "Bound"]
+
+_log = structlog.get_logger(__name__)
+
+_POD = known("Pod")
+_TRANSIENT = (408, 429, 500, 502, 503, 504)
+_ATTEMPTS = 8  # refusals that may pass (429, 5xx, a conflict of versions) before the core plans again
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A bind that is done, and when it was decided and answered (of the clock's `now`)."""
+
+    bind: BindPod
+    decided_at: float
+    done_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    bind: BindPod
+    wanted: Wanted | None
+    decided_at: float
+
+
+class _Found(Enum):
+    OURS = "on our node"
+    OVER = "not ours any more, and the core has been told"
+    UNBOUND = "still without a node"
+
+
+class Binder:
+    """See the module. `tell` reaches the core; `done` hears of every bind that succeeded."""
+
+    def __init__(
+        self,
+        client: Client,
+        volumes: Volumes,
+        statuses: Statuses,
+        *,
+        tell: Callable[[Event], None],
+        done: Callable[[Bound], None],
+        trim: Callable[[Pod], Pod],
+        in_flight: int = 64,
+        clock: Clock = WALL_CLOCK,
+    ) -> None:
+        self._client = client
+        self._volumes = volumes
+        self._statuses = statuses
+        self._tell = tell
+        self._done = done
+        self._trim = trim
+        self._clock = clock
+        self._lane: Lane[_Job] = Lane(self._work, in_flight)
+        # Waiting for volumes takes as long as provisioning does: it must not keep others from binding.
+        self._slow: Lane[_Job] = Lane(self._work_with_volumes, 256)
+        self.in_flight = in_flight
+
+    def __len__(self) -> int:
+        return len(self._lane) + len(self._slow)
+
+    @property
+    def backlog(self) -> int:
+        """Binds that wait for their turn."""
+        return max(0, len(self._lane) - self.in_flight)
+
+    def put(self, bind: BindPod, wanted: Wanted | None, decided_at: float) -> None:
+        """Bind a pod, after the volumes it waits for."""
+        (self._lane if wanted is None else self._slow).put(_Job(bind, wanted, decided_at))
+
+    async def run(self) -> None:
+        """Bind for ever. Ends with LeaseLost when the client's fence refuses."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._lane.run())
+            group.create_task(self._slow.run())
+
+    async def idle(self) -> None:
+        """Wait until no bind is under way but those that wait for volumes."""
+        await self._lane.idle()
+
+    async def _work_with_volumes(self, job: _Job) -> None:
+        assert job.wanted is not None
+        try:
+            await self._volumes.bind(job.wanted)
+        except VolumesNotBound as error:
+            self._failed(job.bind, str(error))
+            return
+        except Unreachable as error:
+            # Whether it was written or not, the next plan starts from what the watch shows.
+            self._failed(job.bind, f"binding volumes: {error}")
+            return
+        self._lane.put(job)
+
+    async def _work(self, job: _Job) -> None:
+        bind = job.bind
+        await self._statuses.give_way(bind.uid)
+        namespace, _, name = bind.pod.partition("/")
+        backoff = Backoff(self._client.rng)
+        for left in range(_ATTEMPTS - 1, -1, -1):
+            try:
+                await self._client.bind(name, namespace, bind.node, uid=bind.uid)
+                self._succeeded(job)
+                return
+            except NotFound:
+                self._tell(Gone("Pod", namespace, name, bind.uid))
+                return
+            except (Conflict, Unreachable) as error:
+                failure: ApiError | Unreachable = error
+            except ApiError as error:
+                if error.code not in _TRANSIENT:
+                    self._failed(bind, str(error))
+                    return
+                failure = error
+            match await self._look(bind):
+                case _Found.OURS:
+                    self._succeeded(job)
+                    return
+                case _Found.OVER:
+                    return
+            if not left:
+                self._failed(bind, str(failure))
+                return
+            asked = failure.retry_after_s if isinstance(failure, ApiError) else None
+            wait_s = backoff.next_s(asked)
+            _log.info("bind_repeated", pod=bind.pod, node=bind.node, reason=str(failure))
+            await asyncio.sleep(wait_s)
+
+    async def _look(self, bind: BindPod) -> _Found:
+        """What the API server says of the pod; asked until it answers."""
+        namespace, _, name = bind.pod.partition("/")
+        backoff = Backoff(self._client.rng)
+        while True:
+            try:
+                pod = await self._client.get(_POD, name, namespace, kind=Pod)
+                break
+            except NotFound:
+                self._tell(Gone("Pod", namespace, name, bind.uid))
+                return _Found.OVER
+            except (ApiError, Unreachable) as error:
+                _log.info("bind_unresolved", pod=bind.pod, node=bind.node, reason=str(error))
+                await asyncio.sleep(backoff.next_s())
+        if pod.metadata.uid != bind.uid:
+            self._tell(Gone("Pod", namespace, name, bind.uid))
+            return _Found.OVER
+        if pod.spec.node_name == bind.node:
+            return _Found.OURS
+        if pod.spec.node_name or pod.metadata.deletion_timestamp is not None or pod.spec.scheduling_gates:
+            _log.warning("bind_lost", pod=bind.pod, node=bind.node, found=pod.spec.node_name or "no node")
+            self._tell(BindFailed(bind.pod, bind.uid, bind.node, "the pod is not ours to bind any more"))
+            self._tell(Seen("Pod", self._trim(pod)))
+            return _Found.OVER
+        return _Found.UNBOUND
+
+    def _succeeded(self, job: _Job) -> None:
+        self._done(Bound(job.bind, job.decided_at, self._clock.now()))
+
+    def _failed(self, bind: BindPod, message: str) -> None:
+        _log.warning("bind_failed", pod=bind.pod, node=bind.node, reason=message)
+        self._tell(BindFailed(bind.pod, bind.uid, bind.node, message))

@@ -1,0 +1,257 @@
+"""``FairleadConfiguration``: everything that can be told to a scheduler, in one versioned file.
+
+Flags win over the file. Every mistake names the field. Durations are spelt as Kubernetes users do
+(``90s``, ``10m``, ``1h30m``), plain numbers are seconds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import yaml
+
+from fairlead.client.election import Terms
+from fairlead.engine.order import QueueOrder
+from fairlead.engine.priority import PriorityAnnotation
+from fairlead.engine.settings import Settings
+from fairlead.errors import BadInput
+from fairlead.kube.selectors import LabelSelector
+
+__all__ = ["API_VERSION", "KIND", "Configuration", "load", "merged", "seconds"]
+
+API_VERSION = "fairlead.dev/v1alpha1"
+KIND = "FairleadConfiguration"
+
+Duration = str | int | float
+
+
+class _Section(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
+    """A part of the file: misspelt fields are errors, not silence."""
+
+
+class QueueSection(_Section, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """Who is tried when."""
+
+    order: QueueOrder = "smallest"
+    reserve_after: Duration = "10m"
+    backoff: Duration = "1s"
+    backoff_max: Duration = "10s"
+
+
+class GangSection(_Section, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """When a gang's size is believed, and how long it may be bound in part."""
+
+    settle: Duration = "5s"
+    commit_timeout: Duration = "60s"
+
+
+class PreemptionSection(_Section, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """How others make room."""
+
+    evict: Literal["api", "delete"] = "api"
+    pdb: Literal["respect", "best-effort"] = "respect"
+    others: bool = False
+    timeout: Duration = "5m"
+    retry: Duration = "5s"
+
+
+class PriorityAnnotationSection(_Section, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """Where the annotation ``priority`` is honoured, and how high it may reach."""
+
+    namespace_selector: LabelSelector | None = None
+    max: int = 1_000_000_000
+
+
+class LeaderElectionSection(_Section, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """Several replicas, one of which works."""
+
+    enabled: bool = True
+    lease_name: str = "fairlead-scheduler"
+    lease_duration: Duration = "15s"
+    renew_deadline: Duration = "10s"
+    retry_period: Duration = "2s"
+
+
+class RecordSection(_Section, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """A recording of every decision's inputs; no file: none."""
+
+    file: str = ""
+    segment_bytes: int = 256 * 1024 * 1024
+    segments: int = 4
+
+
+class RebuildSection(_Section, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """The last resort: forget everything and list again."""
+
+    delay: Duration = "10s"
+    interval: Duration = "30s"
+
+
+class DriftSection(_Section, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """How often what we know is compared with the API (0: never), and how much may differ."""
+
+    interval: Duration = "5m"
+    settle: Duration = "5s"
+    tolerated: int = 100
+
+
+class Configuration(_Section, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """The whole file."""
+
+    kubeconfig: str = ""
+    context: str = ""
+    scheduler_names: tuple[str, ...] = ("fairlead",)
+    namespaces: tuple[str, ...] = ()
+    system_namespace: str = ""
+    capacity: Literal["resources", "exclusive"] = "resources"
+    listen: str = ""
+    in_flight: int = 64
+    queue: QueueSection = QueueSection()
+    gangs: GangSection = GangSection()
+    preemption: PreemptionSection = PreemptionSection()
+    priority_annotation: PriorityAnnotationSection = PriorityAnnotationSection()
+    leader_election: LeaderElectionSection = LeaderElectionSection()
+    record: RecordSection = RecordSection()
+    rebuild: RebuildSection = RebuildSection()
+    drift: DriftSection = DriftSection()
+
+    def settings(self) -> Settings:
+        """What of it the engine must know."""
+        return Settings(
+            scheduler_names=self.scheduler_names,
+            namespaces=self.namespaces,
+            preempt_others=self.preemption.others,
+            pdb=self.preemption.pdb,
+            capacity=self.capacity,
+            order=self.queue.order,
+            priority_annotation=PriorityAnnotation(
+                self.priority_annotation.namespace_selector, self.priority_annotation.max
+            ),
+            settle_s=seconds(self.gangs.settle),
+            reserve_after_s=seconds(self.queue.reserve_after),
+            backoff_s=seconds(self.queue.backoff),
+            backoff_max_s=seconds(self.queue.backoff_max),
+            preemption_timeout_s=seconds(self.preemption.timeout),
+            commit_timeout_s=seconds(self.gangs.commit_timeout),
+            eviction_retry_s=seconds(self.preemption.retry),
+        )
+
+    def terms(self) -> Terms:
+        """The times of leader election."""
+        election = self.leader_election
+        return Terms(
+            lease_s=seconds(election.lease_duration),
+            renew_s=seconds(election.renew_deadline),
+            retry_s=seconds(election.retry_period),
+        )
+
+
+def load(path: str | Path) -> dict[str, Any]:
+    """The fields of a configuration file, as plain data, checked."""
+    try:
+        text = Path(path).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{path}: cannot be read: {error}") from error
+    try:
+        found = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise BadInput(f"{path}: is not YAML: {error}") from error
+    if not isinstance(found, dict):
+        raise BadInput(f"{path}: is not a {KIND}")
+    fields = dict(found)
+    for name, wanted in (("apiVersion", API_VERSION), ("kind", KIND)):
+        said = fields.pop(name, None)
+        if said != wanted:
+            raise BadInput(f"{path}: {name}: {said!r} is not {wanted!r}")
+    merged(fields, {}, where=str(path))
+    return fields
+
+
+def merged(fields: Mapping[str, Any], flags: Mapping[str, Any], *, where: str = "flags") -> Configuration:
+    """The configuration of a file's fields with flags over them; `flags` may name ``section.field``."""
+    plain: dict[str, Any] = {
+        key: dict(value) if isinstance(value, dict) else value for key, value in fields.items()
+    }
+    for name, value in flags.items():
+        section, _, field = name.rpartition(".")
+        if section:
+            plain[section] = {**(plain.get(section) or {}), field: value}
+        else:
+            plain[field] = value
+    try:
+        found = msgspec.convert(plain, Configuration)
+    except msgspec.ValidationError as error:
+        raise BadInput(f"{where}: {_readable(str(error))}") from None
+    _check(found, where)
+    return found
+
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h))+")
+
+
+def seconds(duration: Duration) -> float:
+    """A duration in seconds.
+
+    >>> seconds("1h30m"), seconds("500ms"), seconds(5)
+    (5400.0, 0.5, 5.0)
+    """
+    if isinstance(duration, str):
+        text = duration.strip()
+        if _DURATION.fullmatch(text) is None:
+            raise ValueError(f"{duration!r} is not a duration like 90s, 10m or 1h30m")
+        return float(
+            sum(float(number) * _UNITS[unit] for number, unit in re.findall(r"([\d.]+)(ms|s|m|h)", text))
+        )
+    if duration < 0:
+        raise ValueError(f"{duration!r} is negative")
+    return float(duration)
+
+
+def _check(found: Configuration, where: str) -> None:
+    durations = {
+        f"{section}.{msgspec.structs.fields(value)[index].encode_name}": getattr(value, name)
+        for section, value in (
+            ("queue", found.queue),
+            ("gangs", found.gangs),
+            ("preemption", found.preemption),
+            ("leaderElection", found.leader_election),
+            ("rebuild", found.rebuild),
+            ("drift", found.drift),
+        )
+        for index, name in enumerate(value.__struct_fields__)
+        if msgspec.structs.fields(value)[index].type == Duration
+    }
+    for field, duration in durations.items():
+        try:
+            seconds(duration)
+        except ValueError as error:
+            raise BadInput(f"{where}: {field}: {error}") from None
+    if not found.scheduler_names or not all(found.scheduler_names):
+        raise BadInput(f"{where}: schedulerNames: at least one name is needed, none may be empty")
+    if found.in_flight < 1:
+        raise BadInput(f"{where}: inFlight: must be at least 1")
+    terms = found.terms()
+    if not terms.lease_s > terms.renew_s > terms.retry_s > 0:
+        raise BadInput(
+            f"{where}: leaderElection: leaseDuration must be more than renewDeadline, "
+            "and that more than retryPeriod"
+        )
+    if found.listen:
+        host, _, port = found.listen.rpartition(":")
+        if not port.isdecimal() or int(port) > 65535 or (host and not host.strip("[]")):
+            raise BadInput(f"{where}: listen: {found.listen!r} is not ADDRESS:PORT or :PORT")
+    if found.record.segment_bytes < 4096:
+        raise BadInput(f"{where}: record.segmentBytes: must be at least 4096")
+
+
+def _readable(message: str) -> str:
+    """What msgspec says, ``Expected `int`, got `str` - at `$.queue.max``` with the field in front."""
+    text, _, path = message.partition(" - at `$.")
+    if path:
+        return f"{path.rstrip('`')}: {text}"
+    return text

@@ -1,0 +1,126 @@
+"""What one session says about itself: log lines, events, metrics. One line per decision."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import structlog
+
+from fairlead.client.clock import Clock
+from fairlead.doors.scheduler.binder import Bound
+from fairlead.doors.scheduler.herald import Herald
+from fairlead.doors.scheduler.metrics import Metrics
+from fairlead.engine.core.actions import Action, BindPod, EvictPod, HoldPod, NominatePod, ReleasePod
+from fairlead.engine.core.core import Core
+from fairlead.engine.core.events import BindFailed, Event, EvictFailed, Gone, Seen
+from fairlead.kube.pod import Pod
+
+__all__ = ["Reporting"]
+
+_log = structlog.get_logger(__name__)
+
+
+class Reporting:
+    """See the module. Remembers, for pods that wait, since when and how often they were tried."""
+
+    def __init__(self, core: Core, herald: Herald, metrics: Metrics, clock: Clock) -> None:
+        self._core = core
+        self._herald = herald
+        self._metrics = metrics
+        self._clock = clock
+        self._since: dict[str, float] = {}
+        self._tries: dict[str, int] = {}
+        profile = core.settings.scheduler_names[0]
+        self._scheduled = metrics.attempts.labels("scheduled", profile)
+        self._unschedulable = metrics.attempts.labels("unschedulable", profile)
+        self._scheduled_s = metrics.attempt_s.labels("scheduled", profile)
+        self._unschedulable_s = metrics.attempt_s.labels("unschedulable", profile)
+        self._planning_s = metrics.extension_s.labels("Filter", "Success", profile)
+        self._added = metrics.incoming.labels("active", "PodAdd")
+
+    def turn(self, events: Sequence[Event], actions: Sequence[Action], took_s: float) -> None:
+        """One call of the core is over."""
+        self._note(events)
+        self._metrics.plan_s.observe(took_s)
+        if not actions:
+            return
+        self._planning_s.observe(took_s)
+        gangs: dict[str, None] = {}
+        victims: dict[str, int] = {}
+        for action in actions:
+            if isinstance(action, BindPod):
+                if action.unit != action.pod:
+                    gangs[action.unit] = None
+            elif isinstance(action, HoldPod):
+                self._held(action, took_s)
+            elif isinstance(action, EvictPod):
+                victims[action.unit_id] = victims.get(action.unit_id, 0) + 1
+            elif isinstance(action, ReleasePod):
+                self._metrics.gangs_released.inc()
+                _log.warning("released", pod=action.pod, unit=action.unit, reason=action.message)
+                self._herald.tell(action.pod, action.uid, "GangIncomplete", action.message, type="Warning")
+            elif isinstance(action, NominatePod):
+                _log.info("nominated", pod=action.pod, node=action.node)
+            else:
+                self._herald.tell(
+                    action.pod,
+                    action.uid,
+                    action.reason,
+                    action.message,
+                    type="Warning" if action.type == "Warning" else "Normal",
+                )
+        if gangs:
+            self._metrics.gangs_started.inc(len(gangs))
+        for number in victims.values():
+            self._metrics.preemptions.inc()
+            self._metrics.victims.observe(number)
+
+    def bound(self, bound: Bound) -> None:
+        """A bind is done."""
+        bind = bound.bind
+        _log.info("bound", pod=bind.pod, node=bind.node)
+        self._herald.scheduled(bind.pod, bind.uid, bind.node)
+        self._scheduled.inc()
+        self._scheduled_s.observe(bound.done_at - bound.decided_at)
+        tries = self._tries.pop(bind.uid, 0) + 1
+        self._metrics.pod_attempts.observe(tries)
+        since = self._since.pop(bind.uid, None)
+        if since is not None:
+            self._metrics.sli_s.labels(str(tries) if tries < 16 else "16+").observe(bound.done_at - since)
+
+    def evicted(self, evict: EvictPod) -> None:
+        """An eviction was granted."""
+        _log.info("evicted", pod=evict.pod, node=evict.node, unit=evict.unit)
+        self._metrics.evictions.labels("granted").inc()
+        self._herald.preempted(evict.pod, evict.uid, evict.message)
+
+    def _held(self, hold: HoldPod, took_s: float) -> None:
+        _log.info("held", pod=hold.pod, unit=hold.unit, reason=hold.message)
+        self._tries[hold.uid] = self._tries.get(hold.uid, 0) + 1
+        if hold.unschedulable:
+            self._unschedulable.inc()
+            self._unschedulable_s.observe(took_s)
+            self._herald.failed(hold.pod, hold.uid, hold.message)
+        else:
+            self._herald.tell(hold.pod, hold.uid, "WaitingForGang", hold.message)
+
+    def _note(self, events: Sequence[Event]) -> None:
+        pending = self._core.state.pending
+        assumed = self._core.state.assumed
+        now = self._clock.now()
+        for event in events:
+            if isinstance(event, Seen):
+                if isinstance(event.object, Pod):
+                    uid = event.object.metadata.uid
+                    if uid not in self._since and (uid in pending or uid in assumed):
+                        self._since[uid] = now
+                        self._added.inc()
+            elif isinstance(event, Gone):
+                if event.kind == "Pod":
+                    self._since.pop(event.uid, None)
+                    self._tries.pop(event.uid, None)
+            elif isinstance(event, BindFailed):
+                self._metrics.bind_failures.inc()
+            elif isinstance(event, EvictFailed):
+                self._metrics.evictions.labels("refused").inc()
+                _log.info("eviction_refused", pod=event.pod, reason=event.message, final=event.final)

@@ -1,0 +1,235 @@
+"""One life of the core: list, watch, decide, write.
+
+Nothing is decided before everything is listed. Then each turn takes all that has happened, asks the core
+once, and hands its answers to the lanes that write. The subtle thing is who owns what: the core alone
+holds the state; lanes only carry, and what they find out comes back through the inbox like anything else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+from collections.abc import Sequence
+from typing import cast
+
+import structlog
+
+from fairlead.client.api import Client
+from fairlead.client.clock import WALL_CLOCK, Clock
+from fairlead.client.events import EventLane
+from fairlead.doors.scheduler.binder import Binder
+from fairlead.doors.scheduler.configuration import Configuration
+from fairlead.doors.scheduler.evictor import Evictor
+from fairlead.doors.scheduler.herald import Herald
+from fairlead.doors.scheduler.inbox import Inbox
+from fairlead.doors.scheduler.metrics import Metrics
+from fairlead.doors.scheduler.reporting import Reporting
+from fairlead.doors.scheduler.sources import Source, trimmed
+from fairlead.doors.scheduler.statuses import Statuses
+from fairlead.doors.scheduler.volumes import Volumes
+from fairlead.doors.scheduler.watching import Watching
+from fairlead.engine.core.actions import (
+    Action,
+    BindPod,
+    EvictPod,
+    HoldPod,
+    NominatePod,
+    ReleasePod,
+    Say,
+)
+from fairlead.engine.core.core import Core
+from fairlead.engine.core.events import Event, Seen
+from fairlead.errors import LeaseLost
+from fairlead.kube.pod import Pod
+from fairlead.kube.resources import known
+from fairlead.kube.workloads import PodDisruptionBudget
+
+__all__ = ["InternalError", "Session"]
+
+_log = structlog.get_logger(__name__)
+
+_DRAIN_S = 10.0  # how long a hand-over waits for writes under way
+_VOLUME_KINDS = frozenset(("PersistentVolumeClaim", "PersistentVolume"))
+_PODS = Source("Pod", known("Pod"), Pod, lambda _: None)
+
+
+class InternalError(Exception):
+    """The core raised: a defect of ours. What it knew is not to be trusted, so everything is listed anew."""
+
+
+class Session:
+    """See the module. Runs once. Cancelled, writes under way may or may not have been applied."""
+
+    def __init__(
+        self,
+        client: Client,
+        configuration: Configuration,
+        metrics: Metrics,
+        *,
+        rng: random.Random,
+        instance: str = "",
+        clock: Clock = WALL_CLOCK,
+    ) -> None:
+        self.core = Core(configuration.settings())
+        self.synced = False
+        self._clock = clock
+        self._metrics = metrics
+        self._inbox = Inbox()
+        self._watching = Watching(client, self._inbox, rng=rng, clock=clock)
+        state = self.core.state
+        self._volumes = Volumes(client, state.snapshot.storage)
+        self._statuses = Statuses(client, state.pending.get, clock=clock)
+        lane = EventLane(
+            client, component=configuration.scheduler_names[0], instance=instance, rng=rng, clock=clock
+        )
+        self._herald = Herald(lane, lambda: self._binder.backlog > 0, clock)
+        self._reporting = Reporting(self.core, self._herald, metrics, clock)
+        self._binder = Binder(
+            client,
+            self._volumes,
+            self._statuses,
+            tell=self._inbox.tell,
+            done=self._reporting.bound,
+            trim=lambda pod: cast(Pod, trimmed(_PODS, pod)),
+            in_flight=configuration.in_flight,
+            clock=clock,
+        )
+        self._evictor = Evictor(
+            client,
+            how=configuration.preemption.evict,
+            confirms=self.core.confirms,
+            budgets=self._budgets_of,
+            allowed=state.budgets.allowed,
+            respect=configuration.preemption.pdb == "respect",
+            tell=self._inbox.tell,
+            done=self._reporting.evicted,
+            clock=clock,
+        )
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Schedule until `stopping` is set, then finish what is under way and return.
+
+        Raises LeaseLost when the fence refuses a write, InternalError when the core fails.
+        """
+        try:
+            async with asyncio.TaskGroup() as group:
+                parts = (self._watching, self._binder, self._evictor, self._statuses, self._herald)
+                tasks = [group.create_task(part.run()) for part in parts]
+                tasks.append(group.create_task(self._stop_when(stopping)))
+                self._metrics.watch(self.core, self._writes)
+                await self._load(stopping)
+                while not stopping.is_set():
+                    self._turn(self._inbox.take())
+                    # Let others run between turns, so that a flood of events cannot starve the writes.
+                    await asyncio.sleep(0)
+                    await self._inbox.wait(self._until_wake())
+                await self._drain()
+                for task in tasks:
+                    task.cancel()
+        except BaseExceptionGroup as several:
+            raise _worst(several) from several
+        finally:
+            self._metrics.watch(None)
+
+    async def _stop_when(self, stopping: asyncio.Event) -> None:
+        await stopping.wait()
+        self._inbox.knock()
+
+    async def _load(self, stopping: asyncio.Event) -> None:
+        """Wait until everything is listed, and tell the core all of it at once, so that order counts."""
+        listed: list[Event] = []
+        gc.disable()  # loading makes only things that stay: collecting then is time wasted
+        try:
+            waiting = asyncio.ensure_future(self._watching.synced())
+            waiting.add_done_callback(lambda _: self._inbox.knock())
+            try:
+                while not waiting.done() and not stopping.is_set():
+                    await self._inbox.wait(None)
+                    listed += self._inbox.take()
+                if waiting.done():
+                    waiting.result()
+            finally:
+                waiting.cancel()
+            if not stopping.is_set():
+                self._turn(listed)
+                self.synced = True
+                _log.info("synced", objects=len(listed), pending=len(self.core.state.pending))
+        finally:
+            gc.enable()
+            gc.freeze()
+
+    def _until_wake(self) -> float | None:
+        at = self.core.wake_at
+        return None if at is None else max(0.0, at - self._wall())
+
+    def _wall(self) -> float:
+        return self._clock.wall().timestamp()
+
+    def _turn(self, events: list[Event]) -> None:
+        began = self._clock.now()
+        try:
+            actions = self.core.handle(events, self._wall())
+        except Exception as error:
+            raise InternalError(f"the core failed: {error!r}") from error
+        took_s = self._clock.now() - began
+        self._carry(actions, began)
+        self._reporting.turn(events, actions, took_s)
+        if any(isinstance(event, Seen) and event.kind in _VOLUME_KINDS for event in events):
+            self._volumes.changed()
+
+    def _carry(self, actions: Sequence[Action], decided_at: float) -> None:
+        evictions: list[EvictPod] = []
+        for action in actions:
+            if isinstance(action, BindPod):
+                placed = self.core.state.snapshot.placed(action.pod)
+                self._binder.put(action, self._volumes.wanted(placed), decided_at)
+            elif isinstance(action, HoldPod):
+                if action.unschedulable:
+                    self._statuses.hold(action)
+            elif isinstance(action, NominatePod):
+                self._statuses.nominate(action)
+            elif isinstance(action, EvictPod):
+                evictions.append(action)
+            elif isinstance(action, ReleasePod):
+                self._evictor.release(action)
+            else:
+                assert isinstance(action, Say)
+        if evictions:
+            self._evictor.put(evictions)
+
+    def _budgets_of(self, evict: EvictPod) -> tuple[PodDisruptionBudget, ...]:
+        placed = self.core.state.snapshot.placed(evict.pod)
+        return self.core.state.budgets.of(placed.pod) if placed is not None else ()
+
+    def _writes(self) -> int:
+        return len(self._binder) + len(self._evictor) + len(self._statuses) + len(self._herald)
+
+    async def _drain(self) -> None:
+        """Finish what is under way, as far as there is time: the next leader takes it from there."""
+        try:
+            async with asyncio.timeout(_DRAIN_S):
+                for part in (self._binder, self._evictor, self._statuses):
+                    await part.idle()
+                await self._herald.drain()
+        except TimeoutError:
+            _log.warning("not_drained", writes=self._writes())
+
+
+def _worst(several: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The one error that says what to do next: a lost lease before a defect before anything else."""
+    leaves: list[BaseException] = []
+
+    def walk(error: BaseException) -> None:
+        if isinstance(error, BaseExceptionGroup):
+            for inner in error.exceptions:
+                walk(inner)
+        else:
+            leaves.append(error)
+
+    walk(several)
+    for kind in (LeaseLost, InternalError):
+        for error in leaves:
+            if isinstance(error, kind):
+                return error
+    return leaves[0]

@@ -1,0 +1,159 @@
+"""What the scheduler watches, and what of it reaches the core.
+
+Objects are cut down to what a rule reads before anything else sees them: a recording then holds no
+secrets, and an update that changes nothing we read (a heartbeat, a status) costs one comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import msgspec
+
+from fairlead.client.view import Added, Deleted, Modified
+from fairlead.client.view import Event as WatchEvent
+from fairlead.engine.core.events import Event, Gone, Seen
+from fairlead.engine.core.state import KINDS
+from fairlead.kube.meta import Object, ObjectMeta
+from fairlead.kube.node import Node
+from fairlead.kube.pod import Pod
+from fairlead.kube.resources import Resource, known
+from fairlead.kube.workloads import Job, PodGroup, Workload
+
+__all__ = ["POD_GROUP_GROUPS", "Source", "core_events", "pod_groups", "sources", "trimmed"]
+
+# The flavours of PodGroup that we read, by API group; which are served, discovery tells.
+POD_GROUP_GROUPS = ("scheduling.k8s.io", "scheduling.x-k8s.io", "scheduling.volcano.sh")
+
+# Annotations that a rule, a door or a policy reads; others stay out of memory and recordings.
+_READ = ("priority", "pod-group", "pod-group-min-member", "kubernetes.io/config.mirror")
+_READ_PREFIXES = ("fairlead.dev/", "scheduling.")
+
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One kind to watch. `keep` is what tells two states of an object apart, None: every change counts."""
+
+    kind: str
+    resource: Resource
+    struct: type[Any]
+    keep: Callable[[Any], object]
+
+
+def sources(served: Iterable[Resource]) -> list[Source]:
+    """What to watch on a server that serves these resources; kinds it does not have are left out."""
+    served = list(served)
+    offered = {(resource.group, resource.plural) for resource in served}
+    found = [
+        Source(kind, known(kind), struct, _keep_of(struct))
+        for kind, struct in KINDS.items()
+        if kind not in ("PodGroup", "DeviceClass") and (known(kind).group, known(kind).plural) in offered
+    ]
+    for resource in served:
+        if resource.group == "resource.k8s.io" and resource.kind == "DeviceClass":
+            found.append(Source("DeviceClass", resource, KINDS["DeviceClass"], _nothing))
+            break  # the preferred version comes first
+    return found + pod_groups(served)
+
+
+def pod_groups(served: Iterable[Resource]) -> list[Source]:
+    """The PodGroups among the served resources, in the preferred version of each group."""
+    found: dict[str, Source] = {}
+    for resource in served:
+        if resource.kind == "PodGroup" and resource.group in POD_GROUP_GROUPS:
+            found.setdefault(resource.group, Source("PodGroup", resource, PodGroup, _nothing))
+    return list(found.values())
+
+
+def core_events(source: Source, batch: Iterable[WatchEvent[Any, Any]]) -> list[Event]:
+    """What the core is told of a batch of watch events.
+
+    An object that cannot be read stays, for the core, as it last was: what it holds it still holds.
+    """
+    kind, events = source.kind, cast(list[Event], [])
+    for event in batch:
+        if isinstance(event, Added):
+            events.append(Seen(kind, trimmed(source, event.object)))
+        elif isinstance(event, Modified):
+            if event.old is None or source.keep(event.object) != event.old:
+                events.append(Seen(kind, trimmed(source, event.object)))
+        elif isinstance(event, Deleted):
+            namespace, _, name = event.key.rpartition("/")
+            events.append(Gone(kind, namespace, name, event.uid))
+    return events
+
+
+def trimmed(source: Source, thing: Any) -> Object:
+    """The object with only what somebody reads."""
+    if isinstance(thing, Pod):
+        metadata = _trimmed_pod(thing.metadata)
+        return thing if metadata is thing.metadata else msgspec.structs.replace(thing, metadata=metadata)
+    if isinstance(thing, Node):
+        return _bare_node(thing)
+    if isinstance(thing, Workload | Job):
+        template = thing.spec.template
+        cut = msgspec.structs.replace(template, metadata=_trimmed_pod(template.metadata))
+        metadata = msgspec.structs.replace(thing.metadata, annotations={})
+        spec = msgspec.structs.replace(thing.spec, template=cut)
+        return cast(Object, msgspec.structs.replace(thing, metadata=metadata, spec=spec))
+    if isinstance(thing, PodGroup):
+        # Items of a list need not say which version they are of.
+        thing = msgspec.structs.replace(thing, api_version=source.resource.api_version)
+    metadata = cast(ObjectMeta, thing.metadata)
+    if _LAST_APPLIED in metadata.annotations:
+        rest = {key: value for key, value in metadata.annotations.items() if key != _LAST_APPLIED}
+        thing = msgspec.structs.replace(thing, metadata=msgspec.structs.replace(metadata, annotations=rest))
+    return cast(Object, thing)
+
+
+def _trimmed_pod(metadata: ObjectMeta) -> ObjectMeta:
+    annotations = metadata.annotations
+    if not annotations or all(_is_read(key) for key in annotations):
+        return metadata
+    return msgspec.structs.replace(metadata, annotations=_only_read(annotations))
+
+
+def _only_read(annotations: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in annotations.items() if _is_read(key)}
+
+
+def _is_read(key: str) -> bool:
+    return key in _READ or key.startswith(_READ_PREFIXES)
+
+
+def _bare_node(node: Node) -> Node:
+    """A node without what changes by itself: version, heartbeats, annotations."""
+    metadata = ObjectMeta(
+        name=node.metadata.name,
+        uid=node.metadata.uid,
+        creation_timestamp=node.metadata.creation_timestamp,
+        deletion_timestamp=node.metadata.deletion_timestamp,
+        labels=node.metadata.labels,
+    )
+    return Node(metadata, node.spec, msgspec.structs.replace(node.status, conditions=()))
+
+
+def _keep_of(struct: type[Any]) -> Callable[[Any], object]:
+    if struct is Node:
+        return _bare_node
+    if struct is Workload:
+        return _spec_of_workload
+    return _spec_of_job if struct is Job else _nothing
+
+
+def _nothing(thing: Any) -> object:
+    """Every change counts, and nothing is kept: the core has the object."""
+    return None
+
+
+def _spec_of_workload(owner: Workload) -> object:
+    # The API server counts a new generation for every change of the spec, and for deletion.
+    return owner.metadata.generation or None
+
+
+def _spec_of_job(job: Job) -> object:
+    return (job.metadata.generation, job.status.succeeded, job.status.conditions)
