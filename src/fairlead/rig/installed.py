@@ -1,0 +1,65 @@
+"""Fairlead's shipped rights on a control plane: a kubeconfig that may do what the manifests grant, no more.
+
+Only the account and its roles are applied, not the Deployment: on the rig Fairlead runs as a process, so
+that it can be watched, stopped and killed.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fairlead.errors import RigError
+from fairlead.rig.controlplane import ControlPlane
+
+__all__ = ["ACCOUNT", "DEPLOY", "NAMESPACE", "account_kubeconfig", "shipped_kubeconfig", "shipped_rights"]
+
+DEPLOY = Path(__file__).resolve().parents[3] / "deploy"
+NAMESPACE = "fairlead-system"
+ACCOUNT = "fairlead"
+
+_TOKEN_S = 24 * 3600
+
+
+def shipped_rights() -> list[dict[str, Any]]:
+    """The namespace, the account, its roles and their bindings, as shipped."""
+    if not DEPLOY.is_dir():
+        raise RigError(f"no manifests in {DEPLOY}: they are part of the source tree, not of the package")
+    files = (DEPLOY / "namespace.yaml", DEPLOY / "rbac.yaml")
+    return [found for file in files for found in yaml.safe_load_all(file.read_text()) if found]
+
+
+def shipped_kubeconfig(plane: ControlPlane, rights: Sequence[dict[str, Any]] | None = None) -> Path:
+    """Apply the shipped rights (or `rights` in their place) and return a kubeconfig of the account."""
+    objects = shipped_rights() if rights is None else rights
+    plane.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(objects))
+    return account_kubeconfig(plane)
+
+
+def account_kubeconfig(plane: ControlPlane, *, namespace: str = NAMESPACE, account: str = ACCOUNT) -> Path:
+    """A kubeconfig with a token of the ServiceAccount, as its pods would have one."""
+    asked = plane.kubectl("create", "token", account, f"--namespace={namespace}", f"--duration={_TOKEN_S}s")
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [
+            {
+                "name": "rig",
+                "cluster": {
+                    "server": plane.url,
+                    "certificate-authority-data": base64.b64encode(plane.ca_file.read_bytes()).decode(),
+                },
+            }
+        ],
+        "users": [{"name": account, "user": {"token": asked.stdout.strip()}}],
+        "contexts": [{"name": "rig", "context": {"cluster": "rig", "user": account, "namespace": namespace}}],
+        "current-context": "rig",
+    }
+    path = plane.folder / f"{namespace}.{account}.kubeconfig"
+    path.touch(mode=0o600)
+    path.write_text(yaml.safe_dump(config, sort_keys=False))
+    return path
