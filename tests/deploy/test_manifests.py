@@ -1,0 +1,220 @@
+"""The shipped manifests: what they promise, and that a real API server takes them as they are."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fairlead.doors.scheduler.configuration import load
+from fairlead.rig.controlplane import ControlPlane
+
+ROOT = Path(__file__).resolve().parents[2]
+DEPLOY = ROOT / "deploy"
+
+Obj = dict[str, Any]
+
+
+def shipped() -> list[Obj]:
+    files = yaml.safe_load((DEPLOY / "kustomization.yaml").read_text())["resources"]
+    return [one for file in files for one in yaml.safe_load_all((DEPLOY / file).read_text()) if one]
+
+
+def rendered(namespace: str, image: str = "fairlead:local") -> list[Obj]:
+    done = subprocess.run(
+        ["bash", str(ROOT / "setup.sh"), "--render", namespace, image],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [one for one in yaml.safe_load_all(done.stdout) if one]
+
+
+def of_kind(objects: list[Obj], kind: str) -> Obj:
+    (found,) = [one for one in objects if one["kind"] == kind]
+    return found
+
+
+def test_kustomization_names_every_manifest() -> None:
+    files = yaml.safe_load((DEPLOY / "kustomization.yaml").read_text())["resources"]
+    assert sorted(files) == sorted(
+        path.name for path in DEPLOY.glob("*.yaml") if path.stem != "kustomization"
+    )
+
+
+def test_rendering_with_the_defaults_changes_nothing() -> None:
+    assert rendered("fairlead-system") == shipped()
+
+
+class TestTheNamespace:
+    def test_everything_follows_it(self) -> None:
+        objects = rendered("placing")
+        assert "fairlead-system" not in yaml.safe_dump_all(objects)
+        assert of_kind(objects, "Namespace")["metadata"]["name"] == "placing"
+        for one in objects:
+            if one["kind"] not in ("Namespace", "ClusterRole", "ClusterRoleBinding"):
+                assert one["metadata"]["namespace"] == "placing"
+
+    def test_the_subjects_of_the_role_bindings_follow_it(self) -> None:
+        objects = rendered("placing")
+        account = of_kind(objects, "ServiceAccount")["metadata"]["name"]
+        for kind in ("RoleBinding", "ClusterRoleBinding"):
+            assert of_kind(objects, kind)["subjects"] == [
+                {"kind": "ServiceAccount", "name": account, "namespace": "placing"}
+            ]
+
+    @pytest.mark.parametrize("namespace", ["default", "kube-system"])
+    def test_kubernetes_own_are_not_ours_to_make(self, namespace: str) -> None:
+        assert "Namespace" not in [one["kind"] for one in rendered(namespace)]
+
+
+class TestTheDeployment:
+    pod = of_kind(shipped(), "Deployment")["spec"]["template"]
+    spec = pod["spec"]
+    (container,) = spec["containers"]
+
+    def test_it_has_two_replicas_and_a_budget_that_keeps_one(self) -> None:
+        assert of_kind(shipped(), "Deployment")["spec"]["replicas"] == 2
+        budget = of_kind(shipped(), "PodDisruptionBudget")["spec"]
+        assert budget["minAvailable"] == 1
+        assert budget["selector"]["matchLabels"].items() <= self.pod["metadata"]["labels"].items()
+
+    def test_its_pods_are_found_by_their_label(self) -> None:
+        assert self.pod["metadata"]["labels"]["app"] == "fairlead"
+
+    def test_it_may_do_nothing_on_its_node(self) -> None:
+        own = self.spec["securityContext"]
+        assert own["runAsNonRoot"]
+        assert own["runAsUser"] > 0
+        assert own["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert self.container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+
+    def test_the_image_runs_as_the_same_user(self) -> None:
+        users = re.findall(r"^USER (\d+):(\d+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+        own = self.spec["securityContext"]
+        assert users == [(str(own["runAsUser"]), str(own["runAsGroup"]))]
+
+    def test_it_does_not_wait_for_itself_to_be_placed(self) -> None:
+        assert "schedulerName" not in self.spec
+
+    def test_probes_ask_the_port_it_listens_on(self) -> None:
+        (port,) = self.container["ports"]
+        assert f"--listen=0.0.0.0:{port['containerPort']}" in self.container["args"]
+        assert self.container["livenessProbe"]["httpGet"] == {"path": "/livez", "port": port["name"]}
+        assert self.container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": port["name"]}
+
+    def test_it_reads_the_configuration_that_is_mounted(self) -> None:
+        (mount,) = self.container["volumeMounts"]
+        (volume,) = self.spec["volumes"]
+        config = of_kind(shipped(), "ConfigMap")
+        assert volume["configMap"]["name"] == config["metadata"]["name"]
+        (file,) = config["data"]
+        assert f"--config={mount['mountPath']}/{file}" in self.container["args"]
+
+
+class TestTheConfiguration:
+    def test_it_is_valid_and_limits_the_priority_annotation_to_labelled_namespaces(
+        self, tmp_path: Path
+    ) -> None:
+        (text,) = of_kind(shipped(), "ConfigMap")["data"].values()
+        (tmp_path / "fairlead.yaml").write_text(text)
+        annotation = load(tmp_path / "fairlead.yaml")["priorityAnnotation"]
+        assert annotation == {
+            "namespaceSelector": {"matchLabels": {"fairlead.dev/priority-annotation": "honour"}},
+            "max": 1_000_000_000,
+        }
+
+
+class TestTheRights:
+    rules = of_kind(shipped(), "ClusterRole")["rules"]
+
+    def test_nothing_is_granted_wholesale(self) -> None:
+        for rule in [*self.rules, *of_kind(shipped(), "Role")["rules"]]:
+            assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
+
+    def test_nothing_is_granted_twice(self) -> None:
+        grants = [
+            (group, resource, verb)
+            for rule in self.rules
+            for group in rule["apiGroups"]
+            for resource in rule["resources"]
+            for verb in rule["verbs"]
+        ]
+        assert len(grants) == len(set(grants))
+
+    def test_secrets_and_rights_themselves_are_out_of_reach(self) -> None:
+        text = yaml.safe_dump(self.rules)
+        for word in ("secrets", "configmaps", "serviceaccounts", "roles", "escalate", "impersonate", "exec"):
+            assert word not in text
+
+    def test_leases_are_granted_in_its_own_namespace_only(self) -> None:
+        assert "leases" not in yaml.safe_dump(self.rules)
+        assert {
+            resource for rule in of_kind(shipped(), "Role")["rules"] for resource in rule["resources"]
+        } == {"leases"}
+
+
+@pytest.mark.real
+class TestARealApiServer:
+    def test_takes_the_manifests_as_they_are(self, api_server: ControlPlane) -> None:
+        api_server.kubectl("apply", "--validate=strict", "-k", str(DEPLOY))
+        made = api_server.kubectl("get", "-k", str(DEPLOY), "-o", "yaml").stdout
+        assert len(yaml.safe_load(made)["items"]) == len(shipped())
+        api_server.kubectl("apply", "--validate=strict", "-k", str(DEPLOY))
+        assert api_server.kubectl("get", "-k", str(DEPLOY), "-o", "yaml").stdout == made
+
+    def test_takes_them_in_another_namespace_and_lets_that_account_in(self, api_server: ControlPlane) -> None:
+        text = yaml.safe_dump_all(rendered("placing"))
+        api_server.kubectl("apply", "--validate=strict", "-f", "-", stdin=text)
+
+        def may(namespace: str, *what: str) -> bool:
+            account = f"--as=system:serviceaccount:{namespace}:fairlead"
+            return api_server.kubectl("auth", "can-i", *what, account, check=False).stdout.strip() == "yes"
+
+        assert may("placing", "create", "pods", "--subresource=binding", "--namespace=default")
+        assert may("placing", "create", "leases", "--namespace=placing")
+        assert not may("placing", "create", "leases", "--namespace=default")
+        assert not may("placing", "get", "secrets", "--namespace=placing")
+        assert not may("stranger", "create", "pods", "--subresource=binding", "--namespace=default")
+
+    def test_lets_the_pods_in_under_the_strictest_security_level(self, api_server: ControlPlane) -> None:
+        api_server.kubectl("apply", "-k", str(DEPLOY))
+        template = of_kind(shipped(), "Deployment")["spec"]["template"]
+        pod = {"apiVersion": "v1", "kind": "Pod", **template}
+        pod["metadata"] = {**template["metadata"], "name": "fairlead-0", "namespace": "fairlead-system"}
+        made = api_server.kubectl(
+            "create", "--dry-run=server", "-f", "-", "-o", "yaml", stdin=yaml.safe_dump(pod)
+        )
+        assert made.stderr == ""  # a violation would be refused, or warned about
+        assert yaml.safe_load(made.stdout)["spec"]["priority"] == 2_000_000_000
+
+
+class TestTheImage:
+    stages = re.split(r"^FROM ", (ROOT / "Dockerfile").read_text(), flags=re.MULTILINE)[1:]
+
+    def test_the_final_stage_builds_and_installs_nothing(self) -> None:
+        build, final = self.stages
+        assert "pip wheel" in build
+        assert "COPY --from=build" in final
+        assert "install " not in final.replace("uninstall", "")
+        assert "pip uninstall --yes pip" in final
+
+    def test_only_what_the_build_needs_is_sent_to_it(self) -> None:
+        ignore = (ROOT / ".dockerignore").read_text().splitlines()
+        kept = {line[1:] for line in ignore if line.startswith("!")}
+        copied = {
+            word
+            for line in re.findall(r"^COPY (?!--from)(.*)$", self.stages[0], re.MULTILINE)
+            for word in line.split()[:-1]
+        }
+        assert "*" in ignore
+        assert kept == copied
+        assert all((ROOT / name).exists() for name in kept)
