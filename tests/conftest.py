@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from support.cluster import Cluster, EmbeddedHost, Host, RealHost
+from support.rig import on_one_line
+
+if TYPE_CHECKING:
+    # Imported by the fixtures that need it: most tests need neither cluster.
+    from support.cluster import Cluster, Host
 
 # `make verify` runs the counts that the product promises; `make test` a seeded part of them.
 VERIFY = os.environ.get("FAIRLEAD_COUNTS") == "verify"
@@ -20,6 +25,13 @@ settings.register_profile("verify", deadline=None, suppress_health_check=[Health
 settings.load_profile("verify" if VERIFY else "test")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    on_one_line(report)
+    return report
+
+
 @pytest.fixture(scope="session")
 def count() -> Callable[[int, int], int]:
     """How often to repeat: ``count(30, 300)`` is 30 in `make test` and 300 in `make verify`."""
@@ -29,6 +41,8 @@ def count() -> Callable[[int, int], int]:
 @pytest.fixture(scope="session")
 def real_host() -> Iterator[Host]:
     """The real control plane that all tests of a run share."""
+    from support.cluster import RealHost
+
     host = RealHost()
     yield host
     host.stop()
@@ -37,6 +51,8 @@ def real_host() -> Iterator[Host]:
 @pytest.fixture(scope="session")
 def embedded_host() -> Iterator[Host]:
     """The embedded cluster, served over HTTP, that all tests of a run share."""
+    from support.cluster import EmbeddedHost
+
     host = EmbeddedHost()
     yield host
     host.stop()
@@ -45,14 +61,15 @@ def embedded_host() -> Iterator[Host]:
 @pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.real)], scope="session")
 def host(request: pytest.FixtureRequest) -> Host:
     """Each kind of cluster in turn."""
-    found = request.getfixturevalue(f"{request.param}_host")
-    assert isinstance(found, Host)
+    found: Host = request.getfixturevalue(f"{request.param}_host")
     return found
 
 
 @pytest.fixture
 def cluster(host: Host) -> Iterator[Cluster]:
     """A namespace of the test's own on each kind of cluster: the same test must pass on both."""
+    from support.cluster import Cluster
+
     own = Cluster(host)
     yield own
     own.close()

@@ -52,7 +52,7 @@ def test_annotations_and_labels_of_the_binding_are_merged_into_the_pod(cluster: 
 
     metadata = cluster.get("Pod", "a")["metadata"]
     assert metadata["annotations"] == {"old": "2", "kept": "1", "new": "2"}
-    assert metadata["labels"].get("old") == "1"
+    assert metadata["labels"] == {"old": "1", "new": "2"}
 
 
 def test_a_second_binding_is_a_conflict(cluster: Cluster) -> None:

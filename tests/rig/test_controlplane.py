@@ -13,7 +13,9 @@ import pytest
 import yaml
 
 from fairlead.errors import RigError
+from fairlead.rig import build
 from fairlead.rig.controlplane import ControlPlane
+from fairlead.rig.nodes import node_object
 from fairlead.rig.processes import wait_until
 from support.rig import programs
 
@@ -189,3 +191,25 @@ def test_karpenter_brings_nodes_from_zero() -> None:
         names = {node["metadata"]["labels"]["karpenter.sh/nodepool"] for node in items(plane, "nodes")}
 
     assert names == {"small"}
+
+
+@pytest.mark.slow
+def test_cluster_autoscaler_brings_nodes_from_zero() -> None:
+    if build.cluster_autoscaler() is None:
+        pytest.skip("FAIRLEAD_CLUSTER_AUTOSCALER names no program")
+    programs("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "kubectl")
+    small = node_object("small", cpu=2, labels={"group": "small"})
+    bounds = {"min": "0", "max": "2", "desired": "0"}
+    for name, value in bounds.items():
+        small["metadata"]["annotations"][f"cluster-autoscaler.kwok.nodegroup/{name}-count"] = value
+    with ControlPlane() as plane:
+        plane.start_controller_manager()
+        plane.start_kwok()
+        plane.start_scheduler()
+        plane.start_cluster_autoscaler([small], group_label="group")
+        plane.kubectl("apply", "-f", "-", stdin=deployment("web", 1))
+        plane.kubectl("rollout", "status", "deployment/web", "--timeout=90s")
+
+        groups = {node["metadata"]["labels"]["group"] for node in items(plane, "nodes")}
+
+    assert groups == {"small"}

@@ -12,16 +12,19 @@ import itertools
 import os
 import ssl
 import subprocess
-import tempfile
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
+from fairlead.client.api import Client
+from fairlead.client.config import load
+from fairlead.client.connection import Connection
 from fairlead.kube.resources import Resource, known
 from fairlead.rig.certs import Authority, KeyPair
 from fairlead.rig.controlplane import ControlPlane
@@ -324,7 +327,7 @@ class Cluster:
     def kubectl(self, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
         """Run the real kubectl in the test's namespace."""
         (kubectl,) = programs("kubectl")
-        cache = Path(tempfile.gettempdir()) / f"fairlead-kubectl-{os.getpid()}-{self.name}"
+        cache = self.kubeconfig.parent / "kubectl-cache"
         return subprocess.run(
             [kubectl, f"--cache-dir={cache}", f"--namespace={self.namespace}", *arguments],
             input=stdin,
@@ -333,6 +336,12 @@ class Cluster:
             check=False,
             env={**os.environ, "KUBECONFIG": str(self.kubeconfig)},
         )
+
+    @asynccontextmanager
+    async def client(self) -> AsyncIterator[Client]:
+        """Our own client, as whoever the kubeconfig names."""
+        async with Connection(load(self.kubeconfig)) as connection:
+            yield Client(connection)
 
     def close(self) -> None:
         """Take away what the test made. Nobody waits: no other test uses these names."""
