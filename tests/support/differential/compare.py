@@ -51,9 +51,17 @@ def judge(oracle: Oracle, state: State, tally: Tally) -> list[Difference]:
     finally:
         oracle.clear()
     differences = []
+    given = {key_of(pod): pod for pod in state.pending}
     for pod in pending:
         outcome = outcomes[key_of(pod)]
         found = cluster.explain(pod)
+        if _says_it_all(given[key_of(pod)]):
+            # A pod as its author wrote it, before the API server filled it in, is judged alike.
+            written = cluster.explain(given[key_of(pod)])
+            if (written.feasible, written.message) != (found.feasible, found.message):
+                differences.append(
+                    Difference(key_of(pod), "as written", f"{written.message} {found.message}")
+                )
         if outcome.node:
             tally.bound += 1
             if outcome.node not in found.feasible:
@@ -68,6 +76,12 @@ def judge(oracle: Oracle, state: State, tally: Tally) -> list[Difference]:
             if theirs != found.message:
                 differences.append(Difference(key_of(pod), theirs, f"{found.message} {found.feasible}"))
     return differences
+
+
+def _says_it_all(pod: Object) -> bool:
+    """Whether nothing that matters is added on admission: an overhead, or the UID that claims name."""
+    ephemeral = any("ephemeral" in volume for volume in pod["spec"].get("volumes", []))
+    return not ephemeral and "runtimeClassName" not in pod["spec"]
 
 
 def _create_pending(oracle: Oracle, state: State, tally: Tally) -> list[Object]:

@@ -247,3 +247,16 @@ class StorageGenerator:
         volume["status"] = {"phase": "Available" if free else "Bound"}
         if all(other["metadata"]["name"] != name for other in self._volumes):
             self._volumes.append(volume)
+            if csi and rng.random() < 0.4:
+                self._volumes.append(
+                    {
+                        "apiVersion": "storage.k8s.io/v1",
+                        "kind": "VolumeAttachment",
+                        "metadata": {"name": f"attached-{name}"},
+                        "spec": {
+                            "attacher": csi,
+                            "nodeName": rng.choice(["n0", "n1"]),
+                            "source": {"persistentVolumeName": name},
+                        },
+                    }
+                )

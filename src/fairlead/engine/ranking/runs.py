@@ -37,6 +37,8 @@ def place_run(
     snapshot: Snapshot, cls: PodClass, pods: Sequence[Pod], mask: Bools | None, priority: int | None
 ) -> list[int]:
     """See `Snapshot.place_run`."""
+    if pods and not cls.live:
+        cls = snapshot.class_of(pods[0])
     if cls.facts.volumes:
         slots = _one_by_one(snapshot, cls, pods, mask, priority)
     elif _rules_that_move(cls) or any(part.moves(snapshot, cls) for part in preferences.PARTS):

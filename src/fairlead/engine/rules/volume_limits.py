@@ -43,31 +43,40 @@ def concerns(cls: PodClass) -> bool:
 
 def find(snapshot: Snapshot, cls: PodClass) -> Iterator[Finding]:
     """Where the rule refuses the class, and why."""
+    storage = snapshot.storage
+    wanted = _wanted(snapshot, cls)
+    if not wanted:
+        return
     beyond = np.zeros(snapshot.nodes.capacity, np.bool_)
-    for name in snapshot.storage.csi_nodes:
+    for name in storage.csi_nodes:
         slot = snapshot.nodes.slot(name)
         if slot >= 0:
-            beyond[slot] = not fits(snapshot, cls, slot)
+            beyond[slot] = not _enough(snapshot, wanted, slot, name)
     yield Finding(TooManyVolumes(), beyond)
 
 
 def fits(snapshot: Snapshot, cls: PodClass, slot: int) -> bool:
     """Whether the rule lets the class onto one node."""
+    return _enough(snapshot, _wanted(snapshot, cls), slot, snapshot.nodes.name(slot))
+
+
+def _wanted(snapshot: Snapshot, cls: PodClass) -> Attached:
+    wanted: Attached = {}
+    _collect(snapshot.storage, cls.namespace, cls.pod_name, cls.facts.volumes, wanted)
+    return wanted
+
+
+def _enough(snapshot: Snapshot, wanted: Attached, slot: int, node: str) -> bool:
     storage = snapshot.storage
-    node = snapshot.nodes.name(slot)
     csi_node = storage.csi_nodes.get(node)
-    if csi_node is None:
+    if csi_node is None or not wanted:
         return True
     limits = {
         driver.name: driver.allocatable.count
         for driver in csi_node.spec.drivers
         if driver.allocatable is not None and driver.allocatable.count is not None
     }
-    if not limits:
-        return True
-    wanted: Attached = {}
-    _collect(storage, cls.namespace, cls.pod_name, cls.facts.volumes, wanted)
-    if not wanted:
+    if not any(driver in limits for driver in wanted.values()):
         return True
     held: Attached = {}
     for placed in storage.bearers.get(slot, {}).values():

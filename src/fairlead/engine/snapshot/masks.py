@@ -118,6 +118,13 @@ def _admits_name(requirement: Requirement, name: str) -> bool:
 def _over(nodes: NodeColumns, requirement: Requirement) -> Bools:
     # One evaluation per distinct value, and one for nodes without the key (id -1: the table's last).
     column = nodes.column(requirement.key)
+    if requirement.operator in ("In", "NotIn"):
+        # Keys such as the hostname have a value per node: look up the few that are named instead.
+        chosen = np.zeros(len(column.values) + 1, np.bool_)
+        for value in requirement.values:
+            if value in column.index:
+                chosen[column.index[value]] = True
+        return chosen[column.ids] if requirement.operator == "In" else ~chosen[column.ids]
     table = np.fromiter(
         (requirement.admits({requirement.key: value}) for value in column.values),
         np.bool_,

@@ -6,7 +6,6 @@ are counted in `claim_users` and `bearers` alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from fairlead.engine.snapshot.masks import NodeMask
@@ -53,6 +52,8 @@ class Storage:
         self.attachments: dict[str, dict[str, VolumeAttachment]] = {}
         self.claim_users: dict[str, int] = {}
         self.bearers: dict[int, dict[str, Placed]] = {}
+        self._of_class: dict[str, list[PersistentVolume]] = {}
+        self._of_class_version = 0
         # What assumed pods will have bound: volume → claim, and claim → node it is to be provided on.
         self.reserved: dict[str, str] = {}
         self.selected: dict[str, str] = {}
@@ -129,11 +130,14 @@ class Storage:
             if not here:
                 del self.bearers[placed.slot]
 
-    def volumes_of_class(self, name: str) -> Iterator[PersistentVolume]:
+    def volumes_of_class(self, name: str) -> list[PersistentVolume]:
         """The persistent volumes of a class, by name."""
-        for _, volume in sorted(self.volumes.items()):
-            if volume_class(volume) == name:
-                yield volume
+        if self._of_class_version != self.version:
+            self._of_class_version = self.version
+            self._of_class = {}
+            for _, volume in sorted(self.volumes.items()):
+                self._of_class.setdefault(volume_class(volume), []).append(volume)
+        return self._of_class.get(name, [])
 
     def _detach(self, key: str) -> None:
         for held in self.attachments.values():
