@@ -202,7 +202,9 @@ class Api:
         new = writes.prepare_create(self, served, item, namespace)
 
         def commit(admitted: Object | None) -> Object:
-            final = writes.finish_create(self, served, admitted or new, changed=admitted is not new)
+            # A hook may have kept what it was shown, so that is not touched any more.
+            changed = admitted is not new or bool(self.hooks)
+            final = writes.finish_create(self, served, admitted or new, changed=changed)
             return final if options.dry_run else self._put(resource, final)
 
         metadata = new["metadata"]
@@ -336,9 +338,8 @@ class Api:
         def commit(admitted: Object | None) -> Object:
             if self.store.get(resource, namespace, name) is not old:
                 raise answers.conflict(resource, name)
-            final = writes.finish_update(
-                self, served, admitted or new, old, subresource, changed=admitted is not new
-            )
+            changed = admitted is not new or bool(self.hooks)
+            final = writes.finish_update(self, served, admitted or new, old, subresource, changed=changed)
             if final is old or options.dry_run:
                 return final
             if is_finished(final):

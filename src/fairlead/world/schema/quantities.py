@@ -13,13 +13,15 @@ _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 
 @lru_cache(maxsize=65536)
-def canonical(text: str) -> str:
-    """The canonical spelling; keeps to binary, decimal or exponent form as written.
+def canonical(text: str, *, step: int = 1) -> str:
+    """The canonical spelling, rounded up to a multiple of `step` nano-units.
+
+    Keeps to binary, decimal or exponent form as written.
 
     >>> canonical("1000m"), canonical("1024Mi"), canonical("1.5"), canonical("0.5Gi"), canonical("100e3")
     ('1', '1Gi', '1500m', '512Mi', '100e3')
     """
-    amount = nano(text)
+    amount = -(-nano(text) // step) * step
     if amount == 0:
         return "0"
     whole, rest = divmod(abs(amount), NANO_PER_UNIT)

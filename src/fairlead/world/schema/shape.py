@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from fairlead.kube.quantity import QuantityError
+from fairlead.kube.quantity import NANO_PER_MILLI, QuantityError
 from fairlead.world.schema.quantities import canonical
 from fairlead.world.schema.types import Field, table
 
@@ -177,7 +177,7 @@ def _map_reader(element: str) -> Read:
         if type(value) is not dict:
             raise Misfit(_kind(value), f"map[string]{_go(element)}")
         if not holder:
-            holder.append(_reader(element))
+            holder.append(_amount if element == "quantity" else _reader(element))
         item = holder[0]
         blank = _ZERO.get(element, _nothing)()
         return {key: item(blank if member is None else member) for key, member in value.items()}
@@ -227,6 +227,11 @@ def _quantity(value: Any) -> str:
         return canonical(value.strip())
     except (QuantityError, AttributeError, TypeError) as error:
         raise Misfit(_QUANTITY) from error
+
+
+def _amount(value: Any) -> str:
+    # Resources are kept to a thousandth, rounded up.
+    return canonical(_quantity(value), step=NANO_PER_MILLI)
 
 
 def _int_or_string(value: Any) -> int | str:
