@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
+from pathlib import Path
 
 import structlog
 
@@ -18,6 +19,7 @@ from fairlead.client.clock import WALL_CLOCK, Clock
 from fairlead.client.election import ApiLease, Election
 from fairlead.doors.scheduler.configuration import Configuration, seconds
 from fairlead.doors.scheduler.metrics import Metrics
+from fairlead.doors.scheduler.recording import Recorder
 from fairlead.doors.scheduler.session import InternalError, Session
 from fairlead.errors import ApiError, Conflict, LeaseLost, NotFound
 from fairlead.kube.resources import known
@@ -127,10 +129,12 @@ class Scheduler:
         last_rebuild: float | None = None
         while not self._stopping.is_set():
             self._renew.clear()
+            recorder = self._recorder()
             session = Session(
                 client,
                 self._configuration,
                 self.metrics,
+                recorder=recorder,
                 rng=self._rng,
                 instance=self._instance,
                 clock=self._clock,
@@ -149,6 +153,19 @@ class Scheduler:
                 await self._rest(wait_s)
             finally:
                 self.session = None
+                if recorder is not None:
+                    recorder.close()
+
+    def _recorder(self) -> Recorder | None:
+        record = self._configuration.record
+        if not record.file:
+            return None
+        return Recorder(
+            Path(record.file),
+            self._configuration.settings(),
+            segment_bytes=record.segment_bytes,
+            segments=record.segments,
+        )
 
     async def _rest(self, wait_s: float) -> None:
         try:

@@ -24,6 +24,7 @@ from fairlead.doors.scheduler.evictor import Evictor
 from fairlead.doors.scheduler.herald import Herald
 from fairlead.doors.scheduler.inbox import Inbox
 from fairlead.doors.scheduler.metrics import Metrics
+from fairlead.doors.scheduler.recording import Recorder
 from fairlead.doors.scheduler.reporting import Reporting
 from fairlead.doors.scheduler.sources import Source, trimmed
 from fairlead.doors.scheduler.statuses import Statuses
@@ -68,10 +69,12 @@ class Session:
         metrics: Metrics,
         *,
         rng: random.Random,
+        recorder: Recorder | None = None,
         instance: str = "",
         clock: Clock = WALL_CLOCK,
     ) -> None:
         self.core = Core(configuration.settings())
+        self._recorder = recorder
         self.synced = False
         self._clock = clock
         self._metrics = metrics
@@ -98,7 +101,7 @@ class Session:
         self._evictor = Evictor(
             client,
             how=configuration.preemption.evict,
-            confirms=self.core.confirms,
+            confirms=self._confirms,
             budgets=self._budgets_of,
             allowed=state.budgets.allowed,
             respect=configuration.preemption.pdb == "respect",
@@ -121,6 +124,8 @@ class Session:
                 await self._load(stopping)
                 while not stopping.is_set():
                     self._turn(self._inbox.take())
+                    if self._recorder is not None and self._recorder.full:
+                        stopping.set()  # the next segment is the next session's
                     # Let others run between turns, so that a flood of events cannot starve the writes.
                     await asyncio.sleep(0)
                     await self._inbox.wait(self._until_wake())
@@ -167,12 +172,14 @@ class Session:
         return self._clock.wall().timestamp()
 
     def _turn(self, events: list[Event]) -> None:
-        began = self._clock.now()
+        began, wall = self._clock.now(), self._wall()
         try:
-            actions = self.core.handle(events, self._wall())
+            actions = self.core.handle(events, wall)
         except Exception as error:
             raise InternalError(f"the core failed: {error!r}") from error
         took_s = self._clock.now() - began
+        if self._recorder is not None:
+            self._recorder.turn(wall, events, actions)
         self._carry(actions, began)
         self._reporting.turn(events, actions, took_s)
         if any(isinstance(event, Seen) and event.kind in _VOLUME_KINDS for event in events):
@@ -197,6 +204,12 @@ class Session:
                 assert isinstance(action, Say)
         if evictions:
             self._evictor.put(evictions)
+
+    def _confirms(self, evict: EvictPod) -> bool:
+        answer = self.core.confirms(evict)
+        if self._recorder is not None:
+            self._recorder.asked(evict, answer)
+        return answer
 
     def _budgets_of(self, evict: EvictPod) -> tuple[PodDisruptionBudget, ...]:
         placed = self.core.state.snapshot.placed(evict.pod)

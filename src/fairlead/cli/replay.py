@@ -1,0 +1,60 @@
+"""``fairlead replay``: decide a recording again, and compare."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+__all__ = ["command"]
+
+
+@click.command("replay")
+@click.argument("file", metavar="FILE")
+@click.option("--segment", is_flag=True, help="Only FILE itself, not the older segments beside it.")
+@click.option(
+    "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True, help="Form."
+)
+def command(file: str, segment: bool, output: str) -> None:
+    """Decide everything in a recording again; it must agree to the byte.
+
+    Exits with 0 when it does, with 1 at the first difference, with 2 when FILE is not a recording.
+    """
+    from pathlib import Path
+
+    import msgspec
+
+    from fairlead.doors.scheduler.recording import replay, segments_of
+
+    path = Path(file)
+    found = replay([path] if segment and path.exists() else segments_of(path))
+    differs = found.difference
+    if output == "json":
+        said: dict[str, object] = {
+            "segments": found.segments,
+            "turns": found.turns,
+            "events": found.events,
+            "actions": found.actions,
+            "agrees": differs is None,
+        }
+        if differs is not None:
+            said["difference"] = {
+                "segment": str(differs.segment),
+                "line": differs.line,
+                "recorded": differs.recorded,
+                "replayed": differs.replayed,
+            }
+        click.echo(msgspec.json.encode(said).decode())
+    else:
+        click.echo(
+            f"{found.turns} turns in {found.segments} segments: "
+            f"{found.events} events, {found.actions} decisions"
+        )
+        if differs is None:
+            click.echo("the replay agrees with the recording, byte by byte")
+        else:
+            click.echo(f"the replay differs at {differs.segment}, line {differs.line}")
+            click.echo(f"  recorded: {differs.recorded}")
+            click.echo(f"  replayed: {differs.replayed}")
+    if differs is not None:
+        sys.exit(1)

@@ -1,0 +1,181 @@
+"""A recording: everything the core was told and asked, and what it answered; and playing it again.
+
+JSON lines. Each segment starts with the settings and a turn that tells everything there is, because it
+is one session's: when a segment is full, the session ends and the next begins with a new listing. So
+every segment can be replayed alone. Only what the core reads is in it: no env, no secrets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+import fairlead
+from fairlead.engine.core.actions import Action, EvictPod
+from fairlead.engine.core.core import Core
+from fairlead.engine.core.events import BindFailed, Event, EvictFailed, Gone, Seen
+from fairlead.engine.core.state import KINDS
+from fairlead.engine.settings import Settings
+from fairlead.errors import BadInput
+from fairlead.kube.workloads import Workload
+
+__all__ = ["Difference", "Recorder", "Replayed", "replay", "segments_of"]
+
+_FORMAT = 1
+
+
+class Recorder:
+    """Writes segments: the current one is `path`, older ones have a number behind, 1 the newest."""
+
+    def __init__(self, path: Path, settings: Settings, *, segment_bytes: int, segments: int) -> None:
+        self._limit = segment_bytes
+        self._size = 0
+        try:
+            _rotate(path, segments)
+            self._file: IO[bytes] = path.open("xb")
+        except OSError as error:
+            raise BadInput(f"record.file: {path}: {error.strerror or error}") from error
+        self._write({"fairlead": fairlead.__version__, "format": _FORMAT, "settings": settings})
+
+    @property
+    def full(self) -> bool:
+        """Whether it is time for the next segment."""
+        return self._size >= self._limit
+
+    def turn(self, now: float, events: Sequence[Event], actions: Sequence[Action]) -> None:
+        """One call of the core."""
+        self._write({"now": now, "events": events, "actions": actions})
+
+    def asked(self, evict: EvictPod, answer: bool) -> None:
+        """The core was asked whether an eviction is still wanted."""
+        self._write({"ask": evict, "answer": answer})
+
+    def close(self) -> None:
+        """The segment is complete."""
+        self._file.close()
+
+    def _write(self, line: dict[str, Any]) -> None:
+        self._size += self._file.write(msgspec.json.encode(line) + b"\n")
+        self._file.flush()
+
+
+class _SeenLine(msgspec.Struct, frozen=True, tag="Seen", tag_field="event"):
+    kind: str
+    object: msgspec.Raw
+
+
+class _Line(msgspec.Struct, frozen=True):
+    now: float | None = None
+    events: list[_SeenLine | Gone | BindFailed | EvictFailed] = []
+    actions: msgspec.Raw = msgspec.Raw(b"")
+    ask: EvictPod | None = None
+    answer: bool = False
+    settings: Settings | None = None
+    format: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first place where a replay does not agree."""
+
+    segment: Path
+    line: int
+    recorded: str
+    replayed: str
+
+
+@dataclass(slots=True)
+class Replayed:
+    """What a replay came to."""
+
+    segments: int = 0
+    turns: int = 0
+    events: int = 0
+    actions: int = 0
+    difference: Difference | None = None
+
+
+def segments_of(path: Path) -> list[Path]:
+    """The segments of a recording, oldest first."""
+    older = [
+        (int(one.name.rpartition(".")[2]), one) for one in path.parent.glob(f"{path.name}.*") if _number(one)
+    ]
+    found = [one for _, one in sorted(older, reverse=True)]
+    if path.exists():
+        found.append(path)
+    if not found:
+        raise BadInput(f"{path}: there is no such recording")
+    return found
+
+
+def replay(segments: Sequence[Path]) -> Replayed:
+    """Decide everything again, and compare byte by byte; stops at the first difference."""
+    found = Replayed()
+    for segment in segments:
+        found.segments += 1
+        core: Core | None = None
+        for number, line in _lines(segment):
+            if line.settings is not None:
+                if line.format != _FORMAT:
+                    raise BadInput(f"{segment}: format {line.format} is not one that this version reads")
+                core = Core(line.settings)
+                continue
+            if core is None:
+                raise BadInput(f"{segment}: is not a recording: it does not start with settings")
+            if line.ask is not None:
+                said, again = str(line.answer).lower(), str(core.confirms(line.ask)).lower()
+            else:
+                events = [_event(event) for event in line.events]
+                again = msgspec.json.encode(core.handle(events, line.now or 0.0)).decode()
+                said = bytes(line.actions).decode()
+                found.turns += 1
+                found.events += len(events)
+                found.actions += len(core.service.actions)
+            if said != again:
+                found.difference = Difference(segment, number, said, again)
+                return found
+    return found
+
+
+def _lines(segment: Path) -> Iterator[tuple[int, _Line]]:
+    decode = msgspec.json.Decoder(_Line).decode
+    with segment.open("rb") as file:
+        for number, text in enumerate(file, 1):
+            if not text.endswith(b"\n"):
+                return  # cut off in the middle of a write: what came before it is whole
+            try:
+                yield number, decode(text)
+            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                raise BadInput(f"{segment}: line {number} is not of a recording: {error}") from error
+
+
+def _event(line: _SeenLine | Gone | BindFailed | EvictFailed) -> Event:
+    if not isinstance(line, _SeenLine):
+        return line
+    return Seen(line.kind, msgspec.json.decode(line.object, type=KINDS.get(line.kind, Workload)))
+
+
+def _number(path: Path) -> bool:
+    return path.name.rpartition(".")[2].isdecimal()
+
+
+def _rotate(path: Path, segments: int) -> None:
+    """Move older segments up by one; the oldest beyond `segments` go."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return
+    for number in range(segments - 1, 0, -1):
+        here = path.with_name(f"{path.name}.{number}")
+        if here.exists():
+            if number + 1 >= segments:
+                here.unlink()
+            else:
+                here.rename(path.with_name(f"{path.name}.{number + 1}"))
+    if segments > 1:
+        path.rename(path.with_name(f"{path.name}.1"))
+    else:
+        path.unlink()

@@ -1,0 +1,234 @@
+"""A scheduler process beside a cluster, and the pods that ask for it.
+
+Each test's scheduler answers to a name of its own and its pods stay on the test's own nodes, so that
+tests can share a cluster.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from support.cluster import Cluster
+from support.wire import PATIENCE_S
+
+Manifest = dict[str, Any]
+
+
+class SchedulerProcess:
+    """A running ``fairlead scheduler``; its log is JSON lines."""
+
+    def __init__(self, kubeconfig: Path, *arguments: str) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="fairlead-scheduler-")
+        self.folder = Path(self._folder.name)
+        self._log = self.folder / "log"
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "fairlead", "scheduler", f"--kubeconfig={kubeconfig}", *arguments],
+                stderr=log,
+                stdout=log,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def log(self, event: str | None = None) -> list[dict[str, Any]]:
+        """What it said (about one kind of event), in order."""
+        lines = [json.loads(line) for line in self._log.read_bytes().splitlines() if line.startswith(b"{")]
+        return [line for line in lines if event is None or line["event"] == event]
+
+    def wait_for(self, event: str, number: int = 1) -> list[dict[str, Any]]:
+        """Wait until it has said something that many times."""
+        deadline = time.monotonic() + 2 * PATIENCE_S
+        while len(found := self.log(event)) < number:
+            assert self._process.poll() is None, f"it ended: {self.text()}"
+            assert time.monotonic() < deadline, f"it never said {event}: {self.text()}"
+            time.sleep(0.03)
+        return found
+
+    def text(self) -> str:
+        return self._log.read_text()[-4000:]
+
+    def signal(self, number: signal.Signals) -> None:
+        os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> int:
+        """End it as a cluster does, and return its exit code."""
+        if self._process.poll() is None:
+            self._process.terminate()
+        try:
+            return self._process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"it did not end: {self.text()}") from None
+
+    def close(self) -> None:
+        if self._process.poll() is None:
+            self.kill()
+        self._folder.cleanup()
+
+
+class Shop:
+    """A test's own corner of a cluster: its scheduler's name, its nodes, its pods."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.scheduler = f"fairlead-{cluster.namespace}"
+        self.lease = f"lease-{cluster.namespace}"
+        self._running: list[SchedulerProcess] = []
+
+    def run(self, *arguments: str, kubeconfig: Path | None = None, elect: bool = False) -> SchedulerProcess:
+        """Start a scheduler for this test's pods and wait until it has seen the cluster."""
+        process = SchedulerProcess(
+            kubeconfig or self.cluster.kubeconfig,
+            f"--scheduler-name={self.scheduler}",
+            f"--system-namespace={self.cluster.namespace}",
+            f"--leader-elect={str(elect).lower()}",
+            *arguments,
+        )
+        self._running.append(process)
+        if not elect:
+            process.wait_for("synced")
+        return process
+
+    def pod(
+        self,
+        name: str,
+        *,
+        cpu: str | None = "1",
+        priority: int | None = None,
+        priority_class: str | None = None,
+        gang: str | None = None,
+        minimum: int | None = None,
+        labels: dict[str, str] | None = None,
+        **spec: Any,
+    ) -> Manifest:
+        """A pod for our scheduler on our nodes; `priority` and `gang` are annotations."""
+        body = self.spec(cpu=cpu, **spec)
+        if priority_class is not None:
+            body["priorityClassName"] = priority_class
+        annotations = self.marks(priority, gang, minimum)
+        metadata = {"name": name, "annotations": annotations, "labels": labels or {}}
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": body}
+
+    def spec(self, *, cpu: str | None = "1", **spec: Any) -> dict[str, Any]:
+        requests = {"requests": {"cpu": cpu}} if cpu is not None else {}
+        return {
+            "schedulerName": self.scheduler,
+            "nodeSelector": {"test": self.cluster.namespace},
+            "terminationGracePeriodSeconds": 0,
+            "containers": [{"name": "main", "image": "image", "resources": requests}],
+            **spec,
+        }
+
+    @staticmethod
+    def marks(priority: int | None, gang: str | None, minimum: int | None = None) -> dict[str, str]:
+        found = {"priority": priority, "pod-group": gang, "pod-group-min-member": minimum}
+        return {key: str(value) for key, value in found.items() if value is not None}
+
+    def add(self, name: str, **more: Any) -> Manifest:
+        """Create a pod."""
+        return self.cluster.create(self.pod(name, **more))
+
+    def deployment(
+        self, name: str, replicas: int, *, priority: int | None = None, gang: str | None = None, **spec: Any
+    ) -> Manifest:
+        """Create a Deployment of such pods."""
+        template = {
+            "metadata": {"labels": {"app": name}, "annotations": self.marks(priority, gang)},
+            "spec": self.spec(**spec),
+        }
+        return self.cluster.create(
+            {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {"name": name},
+                "spec": {
+                    "replicas": replicas,
+                    "selector": {"matchLabels": {"app": name}},
+                    "template": template,
+                },
+            }
+        )
+
+    def nodes_of(self) -> dict[str, str]:
+        """Every pod that is not on its way out and its node, "" for none."""
+        return {
+            pod["metadata"]["name"]: pod["spec"].get("nodeName", "")
+            for pod in self.cluster.list("Pod")["items"]
+            if "deletionTimestamp" not in pod["metadata"]
+        }
+
+    def bound(self, *names: str) -> dict[str, str]:
+        """Wait until these pods have nodes."""
+
+        def look() -> dict[str, str] | None:
+            found = self.nodes_of()
+            return found if all(found.get(name) for name in names) else None
+
+        found = self.cluster.wait(look, f"{', '.join(names)} to be bound")
+        assert found is not None
+        return found
+
+    def running_of(self, app: str, number: int) -> list[Manifest]:
+        """Wait until exactly so many pods of a workload are there, all with a node."""
+
+        def look() -> list[Manifest] | None:
+            items = self.cluster.list("Pod", labelSelector=f"app={app}")["items"]
+            there = [one for one in items if "deletionTimestamp" not in one["metadata"]]
+            bound = [one for one in there if one["spec"].get("nodeName")]
+            return there if len(there) == len(bound) == number else None
+
+        found = self.cluster.wait(look, f"{number} pods of {app} to be bound")
+        assert found is not None
+        return found
+
+    def held(self, name: str) -> Manifest:
+        """Wait until a pod is said to be unschedulable, and return that condition."""
+
+        def look() -> Manifest | None:
+            for one in self.cluster.get("Pod", name)["status"].get("conditions", []):
+                if one["type"] == "PodScheduled" and one["status"] == "False":
+                    return one  # type: ignore[no-any-return]
+            return None
+
+        found = self.cluster.wait(look, f"{name} to be held")
+        assert found is not None
+        return found
+
+    def events(self, name: str, reason: str) -> list[Manifest]:
+        """Wait for at least one event about a pod."""
+
+        def look() -> list[Manifest]:
+            items = self.cluster.list("Event", fieldSelector=f"involvedObject.name={name}")["items"]
+            return [one for one in items if one["reason"] == reason]
+
+        return self.cluster.wait(look, f"an event {reason} about {name}")
+
+    def close(self) -> None:
+        for process in self._running:
+            process.close()
+
+
+@contextlib.contextmanager
+def shop(cluster: Cluster) -> Iterator[Shop]:
+    """A shop that is closed, its schedulers ended, when the test is over."""
+    own = Shop(cluster)
+    try:
+        yield own
+    finally:
+        own.close()
