@@ -66,14 +66,13 @@ _ENCODED = 1000  # latest changes that keep their encoded frames; a watcher furt
 
 
 class _Shelf:
-    """One resource's objects in key order, its namespaces, and its part of the history."""
+    """One resource's objects in key order, and its part of the history."""
 
-    __slots__ = ("by_key", "changes", "compacted", "keys", "namespaces", "versions")
+    __slots__ = ("by_key", "changes", "compacted", "keys", "versions")
 
     def __init__(self) -> None:
         self.by_key: dict[str, Object] = {}
         self.keys: list[str] = []
-        self.namespaces: dict[str, dict[str, Object]] = {}
         self.changes: list[Change] = []
         self.versions: list[int] = []  # of changes, for bisection
         self.compacted = 0  # watches from before this version have missed something
@@ -114,11 +113,10 @@ class Store:
         shelf = self._shelves.get(resource)
         if shelf is None:
             return []
-        if namespace:
-            held = shelf.namespaces.get(namespace, {})
-            return [held[key] for key in sorted(held)]
-        by_key = shelf.by_key
-        return [by_key[key] for key in shelf.keys]
+        by_key, keys = shelf.by_key, shelf.keys
+        if namespace:  # keys are sorted, so a namespace is one run of them; "0" is what follows "/"
+            keys = keys[bisect_left(keys, f"{namespace}/") : bisect_left(keys, f"{namespace}0")]
+        return [by_key[key] for key in keys]
 
     def count(self, resource: Resource) -> int:
         """How many objects of a resource there are."""
@@ -183,8 +181,6 @@ class Store:
         shelf.by_key[key] = item
         if old is None:
             insort(shelf.keys, key)
-        if resource.namespaced:
-            shelf.namespaces.setdefault(item["metadata"]["namespace"], {})[key] = item
         self._index(resource, key, old, item)
         self._commit(shelf, Change("ADDED" if old is None else "MODIFIED", resource, item, old, self._rv))
         return item
@@ -195,8 +191,6 @@ class Store:
         key = f"{namespace}/{name}" if namespace else name
         old = shelf.by_key.pop(key)
         del shelf.keys[bisect_left(shelf.keys, key)]
-        if resource.namespaced:
-            del shelf.namespaces[namespace][key]
         self._index(resource, key, old, None)
         self._rv += 1
         last = {**old, "metadata": {**old["metadata"], "resourceVersion": str(self._rv)}}

@@ -13,6 +13,7 @@ from fairlead.world import answers, plugins
 from fairlead.world.patches.apply import release_changed
 from fairlead.world.schema import names
 from fairlead.world.schema.kinds import strategy_of
+from fairlead.world.schema.pods import resized
 from fairlead.world.schema.resources import NAMESPACES, NODES, Resource, Served
 from fairlead.world.schema.shape import Misfit, shaped
 from fairlead.world.schema.strategy import CUSTOM, Strategy
@@ -131,9 +132,10 @@ def finish_update(
     strategy = _strategy(served)
     if changed:
         new = prepare_update(api, served, new, old, subresource, how="apply")
-    if strategy.generation and not subresource and _counts(strategy, new, old):
+    if strategy.generation and subresource != "status" and _counts(strategy, new, old):
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
-    _validate(served.resource, strategy, new, old)
+    # What a resize changes is just what other updates may not: it is looked at as if it were new.
+    _validate(served.resource, strategy, new, None if subresource == "resize" else old)
     return old if new == old else new
 
 
@@ -193,6 +195,8 @@ def _keep(served: Served, new: Object, old: Object, subresource: str) -> Object:
                 del kept["metadata"]["managedFields"]
         strategy.on_status(kept, old)
         return kept
+    if subresource == "resize":
+        return {**old, "metadata": new["metadata"], "spec": resized(new["spec"], old["spec"])}
     if "status" in served.subresources:
         if "status" in old:
             new["status"] = old["status"]

@@ -269,3 +269,16 @@ class TestChange:
 def test_quantities_are_written_back_in_one_spelling(written: str, kept: str) -> None:
     assert canonical(written) == kept
     assert canonical(kept) == kept
+
+
+def test_a_resize_changes_resources_and_nothing_else(api: Api) -> None:
+    made_from(api, containers=with_resources(requests={"cpu": "1"}))
+    patch = {
+        "spec": {"containers": [{"name": "main", "image": "x", "resources": {"requests": {"cpu": "2"}}}]}
+    }
+    refused(lambda: api.patch(PODS, "a", patch, "default", kind="strategic"), 422)
+    resized = api.patch(PODS, "a", patch, "default", kind="strategic", subresource="resize")
+    (container,) = resized["spec"]["containers"]
+    assert container["resources"] == {"requests": {"cpu": "2"}}
+    assert container["image"] == "image"
+    assert resized["metadata"]["generation"] == 2

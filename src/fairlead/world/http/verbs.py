@@ -67,7 +67,7 @@ class Verbs:
         resource, name = target.served.resource, target.name
         if target.subresource == "scale":
             return self.api.get_scale(resource, name, target.namespace)
-        if target.subresource in ("", "status", "resize", "ephemeralcontainers"):
+        if target.subresource in ("", "status", "resize"):
             return self.api.get(resource, name, target.namespace)
         raise answers.method_not_allowed()
 

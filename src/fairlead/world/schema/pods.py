@@ -10,7 +10,7 @@ from typing import Any
 
 from fairlead.kube.quantity import nano
 
-__all__ = ["default_pod", "default_pod_spec", "on_create", "on_update", "qos_class"]
+__all__ = ["default_pod", "default_pod_spec", "on_create", "on_update", "qos_class", "resized"]
 
 Object = dict[str, Any]
 
@@ -74,6 +74,18 @@ def on_update(new: Object, old: Object) -> None:
         else:
             status.pop("conditions", None)
         new["status"] = status
+
+
+def resized(new: Object, old: Object) -> Object:
+    """The spec `old` with the container resources of `new`: all that a resize may change."""
+    spec = dict(old)
+    for group in ("containers", "initContainers"):
+        wanted = {container["name"]: container for container in new.get(group) or ()}
+        if group in old:
+            spec[group] = [
+                {**held, "resources": wanted.get(held["name"], held)["resources"]} for held in old[group]
+            ]
+    return spec
 
 
 def qos_class(spec: Object) -> str:

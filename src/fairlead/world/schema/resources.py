@@ -106,7 +106,7 @@ BUILTIN: tuple[Served, ...] = (
         "Pod",
         "po",
         categories=_ALL,
-        subresources=("status", "binding", "eviction", "log", "resize", "ephemeralcontainers"),
+        subresources=("status", "binding", "eviction", "log", "resize"),
     ),
     _core("podtemplates", "PodTemplate"),
     _core(
