@@ -22,7 +22,6 @@ from fairlead.world.controllers.objects import (
     finished,
     key_of,
     labels_of,
-    namespace_of,
     parse_time,
     split_key,
     stamp,
@@ -71,6 +70,7 @@ class Kubelet:
         self._unready: dict[str, str] = {}
         self._addresses: dict[str, str] = {}
         self._pods_started = 0
+        self._usage: dict[str, tuple[int, tuple[tuple[str, int], ...]]] = {}
 
     # What is done to nodes
 
@@ -106,9 +106,10 @@ class Kubelet:
                 return []
             woken = [f"pod:{key_of(pod)}" for pod in view.pods_on(name)] if old is None else []
             return [f"node:/{name}", *woken]
-        if new is None or not new["spec"].get("nodeName"):
+        if new is None:
+            self._usage.pop(item["metadata"]["uid"], None)
             return []
-        return [f"pod:{key_of(new)}"]
+        return [f"pod:{key_of(new)}"] if new["spec"].get("nodeName") else []
 
     def reconcile(self, view: View, key: str, now: datetime) -> list[Write]:
         """Whatever the node or the pod needs next."""
@@ -222,7 +223,7 @@ class Kubelet:
         status = pod.get("status") or {}
         host_ip = _host_ip(node)
         if not status.get("startTime"):
-            if (why := _misfit(view, pod, node)) is not None:
+            if (why := self._misfit(view, pod, node)) is not None:
                 reason, message = why
                 said = with_status(pod, pod_status.refused(pod, reason, message, now))
                 return [Update(said, "status"), Emit(pod, reason, message, self.name, "Warning")]
@@ -286,37 +287,41 @@ class Kubelet:
             writes.append(Delete(pod, grace_s=0))
         return writes
 
+    def _misfit(self, view: View, pod: Obj, node: Obj) -> tuple[str, str] | None:
+        # Pods are taken in the order they came; one that no longer fits beside those taken is refused.
+        home = node["metadata"]["name"]
+        room = allocatable(home, convert(node, Node).status.allocatable)
+        taken = [
+            each
+            for each in view.pods_on(home)
+            if not finished(each) and (each.get("status") or {}).get("startTime")
+        ]
+        if POD_COUNT in room and len(taken) + 1 > room[POD_COUNT]:
+            return _out_of("pods", 1, len(taken), room[POD_COUNT])
+        used: dict[str, int] = {}
+        for each in taken:
+            for name, amount in self._usage_of(each):
+                used[name] = used.get(name, 0) + amount
+        for name, amount in requests_of(convert(pod, Pod)).amounts:
+            if amount > room.get(name, 0) - used.get(name, 0):
+                return _out_of(name, amount, used.get(name, 0), room.get(name, 0))
+        return None
+
+    def _usage_of(self, pod: Obj) -> tuple[tuple[str, int], ...]:
+        # A pod's needs change only with its generation (a resize).
+        meta = pod["metadata"]
+        held = self._usage.get(meta["uid"])
+        if held is None or held[0] != meta.get("generation", 0):
+            held = (meta.get("generation", 0), usage_of(convert(pod, Pod)).amounts)
+            self._usage[meta["uid"]] = held
+        return held[1]
+
     def _address(self, node: str) -> str:
         held = self._addresses.get(node)
         if held is None:
             number = len(self._addresses) + 1
             held = self._addresses[node] = f"10.{number // 65536 % 128}.{number // 256 % 256}.{number % 256}"
         return held
-
-
-def _misfit(view: View, pod: Obj, node: Obj) -> tuple[str, str] | None:
-    # Pods are taken in the order they came; one that no longer fits beside those taken is refused.
-    home = node["metadata"]["name"]
-    room = allocatable(home, convert(node, Node).status.allocatable)
-    taken = [
-        each
-        for each in view.pods_on(home)
-        if each is not pod
-        and not finished(each)
-        and (each.get("status") or {}).get("startTime")
-        and (namespace_of(each), each["metadata"]["name"]) != (namespace_of(pod), pod["metadata"]["name"])
-    ]
-    if POD_COUNT in room and len(taken) + 1 > room[POD_COUNT]:
-        return _out_of("pods", 1, len(taken), room[POD_COUNT])
-    asked = requests_of(convert(pod, Pod)).amounts
-    used: dict[str, int] = {}
-    for each in taken:
-        for name, amount in usage_of(convert(each, Pod)).amounts:
-            used[name] = used.get(name, 0) + amount
-    for name, amount in asked:
-        if amount > room.get(name, 0) - used.get(name, 0):
-            return _out_of(name, amount, used.get(name, 0), room.get(name, 0))
-    return None
 
 
 def _out_of(name: str, asked: int, used: int, capacity: int) -> tuple[str, str]:

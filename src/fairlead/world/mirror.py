@@ -1,7 +1,8 @@
 """The store as the engine sees it: one snapshot, kept up to date change by change.
 
 The default scheduler and the autoscaler share it. It knows kube-scheduler's rules only: no scheduler
-name counts as Fairlead's, so one-pod-per-node and other rules of our own do not exist here.
+name counts as Fairlead's, so one-pod-per-node and other rules of our own do not exist here. Neither
+of them preempts, so when a pod started is not kept up to date.
 """
 
 from __future__ import annotations
@@ -116,14 +117,18 @@ def _matters(old: Object, new: Object) -> bool:
         or before.get("labels") != after.get("labels")
         or before.get("deletionTimestamp") != after.get("deletionTimestamp")
         or (was.get("phase") in ("Succeeded", "Failed")) != (now.get("phase") in ("Succeeded", "Failed"))
-        or was.get("startTime") != now.get("startTime")
-        or _given(was) != _given(now)
+        or _given(old) != _given(new)
     )
 
 
-def _given(status: Object) -> list[object]:
-    return [
-        each.get("allocatedResources")
-        for name in ("containerStatuses", "initContainerStatuses")
-        for each in status.get(name) or ()
-    ]
+def _given(pod: Object) -> list[object]:
+    """What containers were given where that is not what they ask for: a resize under way."""
+    status, spec = pod.get("status") or {}, pod["spec"]
+    found: list[object] = []
+    for name, statuses in (("containers", "containerStatuses"), ("initContainers", "initContainerStatuses")):
+        asked = {each["name"]: (each.get("resources") or {}).get("requests") for each in spec.get(name) or ()}
+        for each in status.get(statuses) or ():
+            given = each.get("allocatedResources")
+            if given is not None and given != asked.get(each["name"]):
+                found.append((each["name"], given))
+    return found

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fairlead.engine.classes import PodClass
 from fairlead.engine.snapshot.snapshot import Snapshot
 from fairlead.kube.node import Node
 from fairlead.kube.pod import Pod
@@ -70,11 +71,11 @@ class Sandbox:
         """Pack pods into up to `at_most` new nodes; `open_node(i)` opens the i-th and gives its slot."""
         helped: list[str] = []
         opened: list[int] = []
-        hopeless: set[int] = set()
+        hopeless: set[PodClass] = set()
         for pod in pods:
             cls = self.snapshot.class_of(pod)
             slot = self._first_fit(pod, opened)
-            if slot is None and len(opened) < at_most and id(cls) not in hopeless:
+            if slot is None and len(opened) < at_most and cls not in hopeless:
                 mark = self.mark()
                 fresh = open_node(len(opened))
                 if fresh is not None and self.snapshot.fits(self.snapshot.class_of(pod), fresh):
@@ -83,7 +84,7 @@ class Sandbox:
                 else:
                     # Alone on an empty node and still refused: its like would be, too.
                     self.back_to(mark)
-                    hopeless.add(id(cls))
+                    hopeless.add(cls)
             if slot is not None:
                 self.place(pod, slot)
                 helped.append(pod.metadata.key)

@@ -6,7 +6,9 @@ making another event, so a retry loop does not fill the cluster.
 
 from __future__ import annotations
 
-from fairlead.errors import NotFound
+import structlog
+
+from fairlead.errors import ApiError, NotFound
 from fairlead.world.api import Api
 from fairlead.world.clock import Clock
 from fairlead.world.controllers.writes import Emit, Obj
@@ -14,6 +16,8 @@ from fairlead.world.schema.resources import EVENTS
 from fairlead.world.timestamps import micro_stamp, stamp
 
 __all__ = ["Recorder"]
+
+_log = structlog.get_logger()
 
 # What is remembered to count repeats; the oldest is forgotten first.
 _REMEMBERED = 4096
@@ -72,7 +76,12 @@ class Recorder:
             event["action"] = emit.action
             event["eventTime"] = micro_stamp(now)
             event["reportingInstance"] = emit.component  # an event of the new kind must name one
-        self._api.create(EVENTS, event)
+        try:
+            self._api.create(EVENTS, event)
+        except ApiError as error:
+            # A namespace that is on its way out takes no more events, say.
+            _log.debug("event not written", reason=emit.reason, about=name, error=str(error))
+            return
         if len(self._said) >= _REMEMBERED:
             del self._said[next(iter(self._said))]
         self._said[said] = (namespace, name, 1)

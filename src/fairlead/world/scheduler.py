@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from datetime import datetime
 
+from fairlead.engine.classes import PodClass
 from fairlead.engine.rules.verdicts import Verdicts
 from fairlead.engine.snapshot.snapshot import Snapshot
 from fairlead.errors import BadObject
@@ -105,19 +106,21 @@ class Scheduler:
         pods = [pod for each in self._queue if (pod := view.get("Pod", *split_key(each))) is not None]
         pods.sort(key=_urgency)
         writes: list[Write] = []
+        hopeless: dict[PodClass, str] = {}
         with self._snapshot.trial():
             for pod in pods[:_AT_ONCE]:
-                writes += self._decide(pod, now)
+                writes += self._decide(pod, now, hopeless)
         if len(pods) > _AT_ONCE:
             writes.append(Again(now))
         return writes
 
-    def _decide(self, pod: Obj, now: datetime) -> list[Write]:
+    def _decide(self, pod: Obj, now: datetime, hopeless: dict[PodClass, str]) -> list[Write]:
+        """Where a pod goes. `hopeless`: classes that fit nowhere, as long as nothing was placed since."""
         key = key_of(pod)
         try:
             typed = convert(pod, Pod)
             cls = self._snapshot.class_of(typed)
-            slot = self._snapshot.choose(cls)
+            slot = -1 if cls in hopeless else self._snapshot.choose(cls)
         except BadObject as error:
             return self._park(pod, str(error), now, minds_others=False)
         if slot >= 0:
@@ -125,9 +128,12 @@ class Scheduler:
             if self.on_choice is not None:
                 self.on_choice(pod, node, self._snapshot.verdicts(cls))
             self._snapshot.assume(typed, slot, cls=cls)
+            hopeless.clear()
             said = f"Successfully assigned {key} to {node}"
             return [Bind(pod, node), Emit(pod, "Scheduled", said, NAME, action="Binding")]
-        message = self._snapshot.verdicts(cls).message() or ""
+        if cls not in hopeless:
+            hopeless[cls] = self._snapshot.verdicts(cls).message() or ""
+        message = hopeless[cls]
         return self._park(pod, message, now, minds_others=_minds_others(typed))
 
     def _park(self, pod: Obj, message: str, now: datetime, *, minds_others: bool) -> list[Write]:

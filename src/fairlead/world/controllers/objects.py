@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from fairlead.kube.selectors import Requirement
+from fairlead.world import timestamps
 from fairlead.world.controllers.writes import Obj
-from fairlead.world.timestamps import parse as parse_time
-from fairlead.world.timestamps import stamp
 
 __all__ = [
     "annotations_of",
@@ -159,6 +159,18 @@ def with_condition(conditions: Sequence[Obj], new: Obj) -> list[Obj]:
 def with_status(obj: Obj, status: Obj) -> Obj:
     """The object with another status."""
     return {**obj, "status": status}
+
+
+@lru_cache(maxsize=1024)
+def stamp(at: datetime) -> str:
+    """A time as Kubernetes writes it; remembered, because much happens at one moment."""
+    return timestamps.stamp(at)
+
+
+@lru_cache(maxsize=8192)
+def parse_time(text: str) -> datetime:
+    """A time as Kubernetes writes it, read; remembered, because pods of a batch share theirs."""
+    return timestamps.parse(text)
 
 
 def selects(selector: Mapping[str, Any] | None, have: Mapping[str, str]) -> bool:
