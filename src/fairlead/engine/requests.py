@@ -1,8 +1,11 @@
-"""What a pod takes from its node: exact sums in nano-units, rounded up once per resource.
+"""What a pod takes from its node: exact sums, rounded up once per resource.
 
 Follows the scheduler's arithmetic: containers are summed, init containers are a maximum, sidecars
 (init containers that restart) count in both, pod-level requests replace the containers' sum, the
 overhead comes on top. A resized pod counts for the larger of what it asks and what it was given.
+
+Pods may come as their author wrote them: what the API server fills in (requests from limits, quantities
+rounded up to thousandths) is filled in here, and changes nothing in pods that come from it.
 """
 
 from __future__ import annotations
@@ -71,7 +74,7 @@ def allocatable(node_name: str, quantities: Quantities) -> dict[str, int]:
     amounts = {}
     for name, quantity in quantities.items():
         try:
-            amount = _whole(name, nano(quantity))
+            amount = _whole(name, _thousandths(quantity))
         except QuantityError as error:
             raise BadObject(f"Node {node_name}", f"status.allocatable.{name}", str(error)) from error
         if amount < 0:
@@ -143,7 +146,12 @@ def _pod_nano(pod: Pod, *, use_status: bool, assumed: Mapping[str, int]) -> dict
             starting = _max(starting, alone)
     total = _max(total, starting)
     if spec.resources is not None:
-        whole = _read(pod, "spec.resources", _with_limits(spec.resources.requests, spec.resources.limits))
+        given_whole = dict(spec.resources.requests)
+        for name, limit in spec.resources.limits.items():
+            # Without a request the containers' sum stands, and only without that the limit.
+            if name not in given_whole and not (name in _POD_LEVEL and name in total):
+                given_whole[name] = limit
+        whole = _read(pod, "spec.resources", given_whole)
         if use_status and status.resources is not None:
             given = _max(
                 _read(pod, "status.resources", status.resources.requests),
@@ -169,13 +177,18 @@ def _read(pod: Pod, field: str, quantities: Quantities) -> dict[str, int]:
     amounts = {}
     for name, quantity in quantities.items():
         try:
-            amount = nano(quantity)
+            amount = _thousandths(quantity)
         except QuantityError as error:
             raise BadObject(f"Pod {pod.metadata.key}", f"{field}.{name}", str(error)) from error
         if amount < 0:
             raise BadObject(f"Pod {pod.metadata.key}", f"{field}.{name}", f"{quantity} is negative")
         amounts[name] = amount
     return amounts
+
+
+def _thousandths(quantity: str | int | float) -> int:
+    """In nano-units, rounded up to the thousandths that the API server keeps of a resource."""
+    return -(-nano(quantity) // NANO_PER_MILLI) * NANO_PER_MILLI
 
 
 def _add(total: dict[str, int], more: Mapping[str, int]) -> None:

@@ -25,8 +25,18 @@ def asked(**spec: Any) -> dict[str, int]:
 
 
 def test_containers_add_up_and_are_rounded_once() -> None:
-    # Each is a tenth of a milli; rounded one by one they would be three.
-    assert asked(containers=[container("100u"), container("100u"), container("100u")]) == {"cpu": 1}
+    half = container(memory="500m")
+    assert asked(containers=[half, half, half]) == {"memory": 2}
+
+
+def test_finer_than_thousandths_is_not_kept() -> None:
+    # The API server rounds each quantity up as it comes in.
+    assert asked(containers=[container("100u"), container("100u"), container("0.3333")]) == {"cpu": 336}
+
+
+def test_a_pod_level_limit_counts_only_where_containers_ask_for_nothing() -> None:
+    limits = {"limits": {"cpu": "2", "memory": "1Gi"}}
+    assert asked(containers=[container("100m")], resources=limits) == {"cpu": 100, "memory": 1 << 30}
 
 
 def test_init_containers_are_a_maximum() -> None:

@@ -258,6 +258,8 @@ class _Generator:
             spec["resources"] = {"requests": {"cpu": rng.choice(["6", "7"])}}
             if self.chance(0.5):
                 spec["resources"]["requests"]["memory"] = "12Gi"
+            if self.chance(0.5):
+                spec["resources"]["limits"] = {"cpu": "8", "memory": "13Gi"}
 
     def node_selector(self, pod: Object) -> None:
         pod["spec"]["nodeSelector"] = self.rng.choice(
