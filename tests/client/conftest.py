@@ -44,3 +44,5 @@ async def through(cluster: Cluster) -> AsyncIterator[Through]:
             Client(faulty, rng=rng, retry=patient),
             cluster,
         )
+    # After a long test the API server has closed the test's own idle connection: begin a new one.
+    cluster.wire.close()

@@ -37,6 +37,7 @@ class Store:
         self.lease: Lease | None = None
         self.version = 0
         self.holders: list[str] = []
+        self.applied_at: dict[str, float] = {}  # by holder: when its last renewal was applied
 
     def put(self, spec: dict[str, Any], old: Lease | None) -> Lease:
         held = self.lease.metadata.resource_version if self.lease is not None else None
@@ -45,6 +46,7 @@ class Store:
         self.version += 1
         metadata = {"name": "lease", "resourceVersion": str(self.version)}
         self.lease = convert({"metadata": metadata, "spec": spec}, Lease)
+        self.applied_at[spec["holderIdentity"]] = asyncio.get_running_loop().time()
         if not self.holders or self.holders[-1] != spec["holderIdentity"]:
             self.holders.append(spec["holderIdentity"])
         return self.lease
@@ -58,6 +60,7 @@ class Line:
     cut: bool = False
     lose_answers: bool = False
     slow_s: float = 0.0
+    slow_answers_s: float = 0.0
     puts: int = 0
 
     async def get(self) -> Lease | None:
@@ -68,7 +71,7 @@ class Line:
         await self._pass()
         self.puts += 1
         lease = self.store.put(spec, old)
-        await asyncio.sleep(self.slow_s)  # the way back
+        await asyncio.sleep(self.slow_s + self.slow_answers_s)  # the way back
         if self.lose_answers:
             raise Unreachable("the answer was lost")
         return lease
@@ -154,6 +157,11 @@ async def pass_time(seconds: float, *cast: Candidate) -> None:
     while (left := end - asyncio.get_running_loop().time()) > 0:
         await asyncio.sleep(min(0.25, left))
         assert sum(candidate.may_write for candidate in cast) <= 1
+        for candidate in cast:
+            # Whoever saw the renewal saw it no earlier than it was applied: by then we must be done.
+            if candidate.may_write:
+                ends = candidate.store.applied_at[candidate.election.identity] + TERMS.lease_s
+                assert (candidate.election.fence.deadline() or 0.0) <= ends - TERMS.margin_s
 
 
 @play("a", "b")
@@ -287,6 +295,40 @@ async def test_a_suspended_leader_writes_nothing_when_it_wakes(a: Candidate, b: 
     assert a.resumed == 1  # its old connections were closed
 
 
+@play("a", "b")
+async def test_an_answer_that_took_long_does_not_lengthen_the_lease(a: Candidate, b: Candidate) -> None:
+    await pass_time(5, a, b)
+    a.line.slow_answers_s = 7
+    await pass_time(30, a, b)
+    assert a.leads
+
+
+def test_whoever_lost_the_lease_writes_nothing_more_however_long_it_takes_to_stop() -> None:
+    async def main(loop: VirtualLoop) -> bool:
+        store = Store()
+        a = Candidate("a", loop, store)
+
+        async def work() -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                could_write.append(a.may_write)
+
+        could_write: list[bool] = []
+
+        async def usurp() -> None:
+            await asyncio.sleep(5)
+            store.put({"holderIdentity": "usurper", "leaseDurationSeconds": 15}, store.lease)
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(usurp())
+            with pytest.raises(LeaseLost, match="held by usurper"):
+                await a.election.run(work)
+        return could_write[0]
+
+    assert not run_virtually(main)
+
+
 def test_the_fence_ends_before_the_lease_does() -> None:
     loop = VirtualLoop()
     fence = LeaseFence(loop.clock, TERMS)
@@ -321,7 +363,7 @@ def test_two_candidates_of_one_name_have_identities_of_their_own() -> None:
 MISFORTUNES = st.lists(
     st.tuples(
         st.integers(0, 2),
-        st.sampled_from(["cut", "lose_answers", "slow", "jump", "nothing"]),
+        st.sampled_from(["cut", "lose_answers", "slow", "slow_answers", "jump", "nothing"]),
         st.floats(0.1, 30),
         st.floats(0, 10),
     ),
@@ -352,6 +394,10 @@ def test_never_two_may_write_and_in_the_end_somebody_does(
                     line.slow_s = seconds / 3
                     await asyncio.sleep(seconds)
                     line.slow_s = 0
+                case "slow_answers":
+                    line.slow_answers_s = seconds / 4
+                    await asyncio.sleep(seconds)
+                    line.slow_answers_s = 0
                 case "jump":
                     loop.jump(seconds)
                     assert sum(candidate.may_write for candidate in cast) <= 1
