@@ -61,7 +61,8 @@ class _Table:
     epoch: int = -1
     read: int = 0
     entries: dict[int, _Entry] = field(default_factory=dict)
-    heap: list[tuple[Cost, int, int, Offer]] = field(default_factory=list)
+    heap: list[tuple[Cost, int, int, int, Offer]] = field(default_factory=list)
+    serial: int = 0  # of entries in the heap: of equal ones the older is looked at first
     # Slots whose answer hangs on budgets or gangs, which change without touching the slot.
     delicate: dict[int, None] = field(default_factory=dict)
 
@@ -94,7 +95,7 @@ class Preemption:
         aside = []
         found = None
         while table.heap:
-            _, _, slot, offer = table.heap[0]
+            _, _, slot, _, offer = table.heap[0]
             if table.entries[slot].offer is not offer:
                 heapq.heappop(table.heap)
             elif mask is not None and not mask[slot]:
@@ -274,7 +275,8 @@ class Preemption:
             table.entries[slot] = _Entry(offer, -1, -1)
             table.delicate.pop(slot, None)
         if offer is not None:
-            heapq.heappush(table.heap, (*self.order(offer), slot, offer))
+            table.serial += 1
+            heapq.heappush(table.heap, (*self.order(offer), slot, table.serial, offer))
 
     def _outdated(self, entry: _Entry) -> bool:
         return entry.budgets != self.budgets.version or entry.gangs != self._gangs.version

@@ -309,7 +309,7 @@ def test_incremental_equals_a_full_plan_over_the_same_state(count):
         world = played(steps)
         world.rest()
         fresh = Core(world.core.settings)
-        things = [seen(one) for one in (*world.nodes.values(), *world.budgets.values())]
+        fresh.handle([seen(one) for one in (*world.nodes.values(), *world.budgets.values())], 0.0)
         fresh_state, state = fresh.state, world.core.state
         for name in state.gangs.names():
             gang = state.gangs.get(name)
@@ -318,8 +318,11 @@ def test_incremental_equals_a_full_plan_over_the_same_state(count):
                 for one in (*gang.running, *gang.pending):
                     fresh_state.gangs.pod_seen(one)
                 fresh_state.gangs.latch(name)
+        # So are reservations, and who was found to be impossible to evict.
+        fresh.service.preemption.spared.update(world.core.service.preemption.spared)
+        fresh.service.reserver.restore(state.room.reservations)
         actions = fresh.handle(
-            [*things, *(Seen("Pod", one) for one in world.pods.values())], EPOCH.timestamp() + world.now
+            [Seen("Pod", one) for one in world.pods.values()], EPOCH.timestamp() + world.now
         )
         assert not [
             action for action in actions if isinstance(action, BindPod | EvictPod | NominatePod | ReleasePod)

@@ -65,6 +65,7 @@ class Core:
                 self._pod_seen(pod)
             case Seen():
                 self.state.seen(event.kind, event.object)
+                self._reconsider(event.kind)
             case Gone(kind="Pod"):
                 key = f"{event.namespace}/{event.name}"
                 uid = event.uid or self.state.uid_of(key)
@@ -73,10 +74,18 @@ class Core:
                 self.service.left(uid)
             case Gone():
                 self.state.gone(event.kind, event.namespace, event.name)
+                self._reconsider(event.kind)
             case BindFailed():
                 self._bind_failed(event)
             case EvictFailed():
                 self.service.eviction_failed(event.pod, event.uid, event.message, final=event.final)
+
+    def _reconsider(self, kind: str) -> None:
+        # What made an eviction impossible (two budgets over one pod) may have changed.
+        spared = self.service.preemption.spared
+        if kind == "PodDisruptionBudget" and spared:
+            spared.clear()
+            self.state.room.changed()
 
     def _pod_seen(self, pod: Pod) -> None:
         key, uid = pod.metadata.key, pod.metadata.uid

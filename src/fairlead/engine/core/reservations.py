@@ -7,7 +7,7 @@ cannot starve everybody else; a gang that is bound only in part need not wait to
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -47,7 +47,7 @@ class Reserver:
                 del reservations[priority]
                 opened = opened or line is None or line.head.priority != priority
         for unit in self._waiting(queue):
-            if unit.priority in reservations or not self._due(unit, now):
+            if unit.priority in reservations or not self.due(unit, now):
                 continue
             if self._hopeless.get(unit.id) == version:
                 continue
@@ -60,13 +60,19 @@ class Reserver:
         self._hopeless = {unit: seen for unit, seen in self._hopeless.items() if unit in queue}
         return opened
 
+    def restore(self, reservations: Mapping[int, Reservation]) -> None:
+        """Go on with reservations made before, over the nodes as they are now."""
+        self._state.room.reservations.update(reservations)
+        self._made_at.update(dict.fromkeys(reservations, self._state.snapshot.nodes.version))
+
     def wake_at(self, queue: Queue) -> float | None:
         """When the next unit will have waited long enough."""
         taken = self._state.room.reservations
         times = [unit.since + self._after_s for unit in self._waiting(queue) if unit.priority not in taken]
         return min((time for time in times if time > self._updated), default=None)
 
-    def _due(self, unit: Unit, now: float) -> bool:
+    def due(self, unit: Unit, now: float) -> bool:
+        """Whether a unit has waited long enough to have nodes kept for it."""
         partly_bound = unit.whole and not unit.rank[1]
         return partly_bound or now >= unit.since + self._after_s
 

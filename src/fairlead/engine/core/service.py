@@ -126,10 +126,8 @@ class Service:
                 self._serve_line(line)
                 self.assembly.refresh(self.now, self._abandon)
                 self._wake()
-            if not self._verify():
-                if not self.reserver.update(self.queue, self.now):
-                    break
-                self.state.hints.anything()
+            if not self._verify() and not self._reserve():
+                break
 
     def still_good(self, wait: Wait) -> bool:
         """Whether a unit's whole placement holds with all its remaining victims gone."""
@@ -204,6 +202,9 @@ class Service:
                 for unit in line.units:
                     for pod in unit.members:
                         self._hold(pod, Verdict(rules, message).about(unit), unit.gang)
+                if self.reserver.due(line.head, self.now):
+                    # At once, before those who come after it in the order take what it waits for.
+                    self._reserve()
 
     def _bind(self, unit: Unit, placement: Placement) -> None:
         name_of = self.state.snapshot.nodes.name
@@ -238,7 +239,9 @@ class Service:
 
     def _evict(self, unit: Unit, victim: Victim) -> None:
         self.state.budgets.evicting(victim.pod)
-        node = self.state.snapshot.nodes.name(victim.slot)
+        # The rest of a gang that falls may be on a node that is gone.
+        placed = self.state.snapshot.placed(victim.key)
+        node = placed.node if placed is not None else ""
         message = f"Preempted by {unit.name} on node {node}"
         self.actions.append(EvictPod(victim.key, victim.pod.metadata.uid, node, unit.name, unit.id, message))
 
@@ -253,6 +256,13 @@ class Service:
         self.state.hints.clear()
 
     # Promises
+
+    def _reserve(self) -> bool:
+        """Bring reservations up to date; whether that opened nodes to others."""
+        opened = self.reserver.update(self.queue, self.now)
+        if opened:
+            self.state.hints.anything()
+        return opened
 
     def _verify(self) -> bool:
         """Give up promises that no longer hold; whether there were any."""
