@@ -1,6 +1,6 @@
 """The admission plugins of the API server that users notice: they look at other objects to decide.
 
-Priority, DefaultTolerationSeconds, DefaultStorageClass, and the addresses of Services.
+Priority, RuntimeClass, DefaultTolerationSeconds, DefaultStorageClass, and the addresses of Services.
 (NamespaceLifecycle is in `writes`; TaintNodesByCondition and ServiceAccount's name are defaults of
 their kinds.)
 """
@@ -14,6 +14,7 @@ from fairlead.world.schema.resources import (
     PERSISTENT_VOLUME_CLAIMS,
     PODS,
     PRIORITY_CLASSES,
+    RUNTIME_CLASSES,
     SERVICES,
     STORAGE_CLASSES,
     Resource,
@@ -33,6 +34,7 @@ def admit_create(store: Store, resource: Resource, item: Object) -> None:
     """Complete a new object in place; 403 when a plugin refuses it."""
     if resource == PODS:
         _set_priority(store, item)
+        _set_runtime(store, item)
         _tolerate_briefly(item["spec"])
     elif resource == PERSISTENT_VOLUME_CLAIMS:
         _set_storage_class(store, item)
@@ -87,6 +89,24 @@ def _set_priority(store: Store, pod: Object) -> None:
         )
         raise forbidden(PODS, _called(pod), why)
     spec["preemptionPolicy"] = policy
+
+
+def _set_runtime(store: Store, pod: Object) -> None:
+    spec = pod["spec"]
+    name = spec.get("runtimeClassName")
+    if not name:
+        return
+    found = store.get(RUNTIME_CLASSES, "", name)
+    if found is None:
+        raise forbidden(PODS, _called(pod), f'pod rejected: RuntimeClass "{name}" not found')
+    if found.get("overhead", {}).get("podFixed"):
+        spec["overhead"] = dict(found["overhead"]["podFixed"])
+    scheduling = found.get("scheduling") or {}
+    if scheduling.get("nodeSelector"):
+        spec["nodeSelector"] = {**spec.get("nodeSelector", {}), **scheduling["nodeSelector"]}
+    more = [each for each in scheduling.get("tolerations") or () if each not in spec.get("tolerations", [])]
+    if more:
+        spec["tolerations"] = [*spec.get("tolerations", []), *more]
 
 
 def _called(pod: Object) -> str:

@@ -293,6 +293,17 @@ class TestRefusals:
         status, said = await caller.call(method, path, body, kind=kind)
         assert (status, said["kind"], said["code"], said["reason"]) == (code, "Status", code, reason)
 
+    async def test_a_body_beyond_the_limit_is_too_large(self, caller: Caller) -> None:
+        body = config_map("a", data={"k": "x" * 3_200_000})
+        status, said = await caller.call("POST", MAPS, body)
+        assert (status, said["reason"]) == (413, "RequestEntityTooLarge")
+
+    async def test_a_large_object_is_stored_and_listed(self, caller: Caller) -> None:
+        status, _ = await caller.call("POST", MAPS, config_map("a", data={"k": "x" * 900_000}))
+        assert status == 201
+        _, listed = await caller.call("GET", MAPS)
+        assert len(listed["items"][0]["data"]["k"]) == 900_000
+
     async def test_unknown_fields_are_named_as_strictly_as_asked(self, api: Api, caller: Caller) -> None:
         body = {**config_map("a"), "nonsense": 1}
         status, said = await caller.call("POST", f"{MAPS}?fieldValidation=Strict", body)

@@ -8,7 +8,7 @@ import pytest
 
 from fairlead.world.api import Api
 from fairlead.world.schema.quantities import canonical
-from fairlead.world.schema.resources import NODES, PODS, PRIORITY_CLASSES
+from fairlead.world.schema.resources import NODES, PODS, PRIORITY_CLASSES, RUNTIME_CLASSES
 from support.embedded import causes, refused
 from support.manifests import pod
 
@@ -146,6 +146,27 @@ class TestPriority:
         assert error.message == 'pods "a" is forbidden: no PriorityClass with name nope was found'
         error = refused(lambda: made_from(api, priority=5), 403, "Forbidden")
         assert "the integer value of priority (5) must not be provided in pod spec" in error.message
+
+
+class TestRuntimeClass:
+    def test_its_overhead_and_node_selection_become_the_pods(self, api: Api) -> None:
+        runtime = {
+            "metadata": {"name": "vm"},
+            "handler": "vm",
+            "overhead": {"podFixed": {"cpu": "10m"}},
+            "scheduling": {
+                "nodeSelector": {"vm": "yes"},
+                "tolerations": [{"key": "vm", "operator": "Exists"}],
+            },
+        }
+        api.create(RUNTIME_CLASSES, runtime)
+        spec = made_from(api, runtimeClassName="vm", nodeSelector={"a": "b"})
+        assert spec["overhead"] == {"cpu": "10m"}
+        assert spec["nodeSelector"] == {"a": "b", "vm": "yes"}
+        assert spec["tolerations"][0] == {"key": "vm", "operator": "Exists"}
+
+    def test_an_unknown_one_is_forbidden(self, api: Api) -> None:
+        refused(lambda: made_from(api, runtimeClassName="vm"), 403, "Forbidden")
 
 
 class TestValidation:

@@ -25,7 +25,7 @@ from fairlead.world.http.watch import Bell, WatchRequest, stream
 from fairlead.world.listing import Listing
 from fairlead.world.selection import select
 
-__all__ = ["Handler"]
+__all__ = ["MAX_BODY", "Handler"]
 
 VERSION = {
     "major": "1",
@@ -40,6 +40,9 @@ VERSION = {
 }
 _HEALTH = frozenset({"healthz", "livez", "readyz"})
 _USER = "system:admin"
+
+MAX_BODY = 3 * 1024 * 1024
+"""The largest body that is read: the API server's own limit."""
 
 log = structlog.get_logger(__name__)
 
@@ -67,6 +70,9 @@ class Handler:
             return _refusal(error)
         except answers.PlainNotFound:
             return web.Response(text="404 page not found\n", status=404)
+        except web.HTTPRequestEntityTooLarge:
+            message = f"Request entity too large: limit is {MAX_BODY}"
+            return _refusal(ApiError.of(413, "RequestEntityTooLarge", message))
         except BadObject as error:
             return _refusal(answers.bad_request(str(error)))
         except (asyncio.CancelledError, ConnectionError):

@@ -9,12 +9,11 @@ from aiohttp import web
 
 from fairlead.world.admission import Admitter
 from fairlead.world.api import Api
-from fairlead.world.http.handler import Handler
+from fairlead.world.http.handler import MAX_BODY, Handler
 from fairlead.world.http.webhooks import Webhooks
 
 __all__ = ["Server", "serve"]
 
-_MAX_BODY = 16 * 1024 * 1024  # etcd's limit is far lower; large objects are refused by the real server
 _LEAVE_S = 2.0
 
 
@@ -64,7 +63,7 @@ async def serve(
     webhooks = Webhooks(api) if admitter is None else None
     chosen: Admitter = admitter or webhooks  # type: ignore[assignment]  # exactly one of the two is set
     handler = Handler(api, chosen, token=token, bookmark_every_s=bookmark_every_s)
-    app = web.Application(client_max_size=_MAX_BODY)
+    app = web.Application(client_max_size=MAX_BODY)
     app.router.add_route("*", "/{path:.*}", handler.__call__)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=_LEAVE_S)
     await runner.setup()

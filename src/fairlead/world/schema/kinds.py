@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.world.schema import others, pod_validation, pods, validation, workloads
+from fairlead.world.schema import others, pod_validation, pods, rarely, validation, workloads
 from fairlead.world.schema.resources import Resource
 from fairlead.world.schema.strategy import PLAIN, Strategy
 
@@ -16,6 +16,8 @@ _WEBHOOKS = Strategy(
     unconditional_update=False,
 )
 _RBAC = Strategy(create_on_update=True)
+_BINDINGS = Strategy(default=rarely.default_role_binding, create_on_update=True)
+_CLAIMS = Strategy(default=rarely.default_resource_claim)
 
 _STRATEGIES: dict[str, Strategy] = {
     "pods": Strategy(
@@ -36,7 +38,7 @@ _STRATEGIES: dict[str, Strategy] = {
     ),
     "endpoints": Strategy(create_on_update=True),
     "events": Strategy(validate=validation.validate_event, create_on_update=True),
-    "limitranges": Strategy(create_on_update=True),
+    "limitranges": Strategy(default=rarely.default_limit_range, create_on_update=True),
     "persistentvolumes": Strategy(
         default=others.default_persistent_volume, on_create=others.volume_on_create
     ),
@@ -46,7 +48,7 @@ _STRATEGIES: dict[str, Strategy] = {
         validate=validation.validate_claim,
     ),
     "podtemplates": _COUNTED,
-    "replicationcontrollers": Strategy(default=workloads.default_replica_set, generation=True),
+    "replicationcontrollers": Strategy(default=workloads.default_replication_controller, generation=True),
     "deployments.apps": Strategy(
         default=workloads.default_deployment,
         validate=validation.validate_deployment,
@@ -83,15 +85,18 @@ _STRATEGIES: dict[str, Strategy] = {
     "leases.coordination.k8s.io": Strategy(
         validate=validation.validate_lease, unconditional_update=False, create_on_update=True
     ),
-    "endpointslices.discovery.k8s.io": _COUNTED,
+    "endpointslices.discovery.k8s.io": Strategy(default=rarely.default_endpoint_slice, generation=True),
     "ingresses.networking.k8s.io": _COUNTED,
     "ingressclasses.networking.k8s.io": _COUNTED,
-    "networkpolicies.networking.k8s.io": _COUNTED,
+    "networkpolicies.networking.k8s.io": Strategy(default=rarely.default_network_policy, generation=True),
     "runtimeclasses.node.k8s.io": Strategy(unconditional_update=False, create_on_update=True),
     "clusterroles.rbac.authorization.k8s.io": _RBAC,
-    "clusterrolebindings.rbac.authorization.k8s.io": _RBAC,
+    "clusterrolebindings.rbac.authorization.k8s.io": _BINDINGS,
     "roles.rbac.authorization.k8s.io": _RBAC,
-    "rolebindings.rbac.authorization.k8s.io": _RBAC,
+    "rolebindings.rbac.authorization.k8s.io": _BINDINGS,
+    "horizontalpodautoscalers.autoscaling": Strategy(default=rarely.default_autoscaler),
+    "resourceclaims.resource.k8s.io": _CLAIMS,
+    "resourceclaimtemplates.resource.k8s.io": _CLAIMS,
     "resourceslices.resource.k8s.io": _COUNTED,
     "deviceclasses.resource.k8s.io": _COUNTED,
     "mutatingwebhookconfigurations.admissionregistration.k8s.io": _WEBHOOKS,

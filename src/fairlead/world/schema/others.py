@@ -90,6 +90,8 @@ def default_persistent_volume(item: Object) -> None:
     """Fill a PersistentVolume's defaults."""
     item["spec"].setdefault("persistentVolumeReclaimPolicy", "Retain")
     item["spec"].setdefault("volumeMode", "Filesystem")
+    if "hostPath" in item["spec"]:
+        item["spec"]["hostPath"].setdefault("type", "")
 
 
 def default_persistent_volume_claim(item: Object) -> None:
@@ -100,6 +102,8 @@ def default_persistent_volume_claim(item: Object) -> None:
 def volume_on_create(item: Object) -> None:
     """A new volume or claim is bound by nobody yet."""
     item["status"] = {"phase": "Pending"}
+    if item["kind"] == "PersistentVolume":
+        item["status"]["lastPhaseTransitionTime"] = item["metadata"]["creationTimestamp"]
 
 
 def default_storage_class(item: Object) -> None:

@@ -12,6 +12,7 @@ __all__ = [
     "default_deployment",
     "default_job",
     "default_replica_set",
+    "default_replication_controller",
     "default_stateful_set",
     "job_on_create",
 ]
@@ -34,9 +35,18 @@ def default_deployment(item: Object) -> None:
 
 
 def default_replica_set(item: Object) -> None:
-    """Fill the defaults of a ReplicaSet or ReplicationController."""
+    """Fill a ReplicaSet's defaults."""
     _default_template(item["spec"])
     item["spec"].setdefault("replicas", 1)
+
+
+def default_replication_controller(item: Object) -> None:
+    """Fill a ReplicationController's defaults: its labels and selector are its template's."""
+    default_replica_set(item)
+    labels = item["spec"].get("template", {}).get("metadata", {}).get("labels")
+    if labels:
+        item["spec"].setdefault("selector", dict(labels))
+        item["metadata"].setdefault("labels", dict(labels))
 
 
 def default_stateful_set(item: Object) -> None:
