@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import ssl
 import urllib.error
@@ -144,6 +145,21 @@ async def test_it_is_an_asynchronous_context_manager_too() -> None:
 
     assert url.startswith("https://127.0.0.1:")
     assert not folder.exists()
+    with pytest.raises(RigError, match="not running"):
+        plane.api.get("/api")
+
+
+async def test_cancelled_half_way_it_leaves_nothing_behind() -> None:
+    programs("etcd", "kube-apiserver")
+    plane = ControlPlane()
+    starting = asyncio.ensure_future(plane.__aenter__())
+    await asyncio.sleep(0)  # it is on its way, in a thread of its own
+
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+
+    assert not plane.folder.exists()
     with pytest.raises(RigError, match="not running"):
         plane.api.get("/api")
 

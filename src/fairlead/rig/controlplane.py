@@ -20,19 +20,17 @@ from typing import Any, Self
 import yaml
 
 from fairlead.errors import RigError
+from fairlead.rig import arguments as command
 from fairlead.rig import build
 from fairlead.rig.api import Api
 from fairlead.rig.autoscalers import run_cluster_autoscaler, run_karpenter
 from fairlead.rig.certs import KeyPair
 from fairlead.rig.identity import Identity
 from fairlead.rig.launcher import READY_S, Launcher
-from fairlead.rig.nodes import KWOK_ANNOTATION, create_nodes, node_object, ready_nodes
+from fairlead.rig.nodes import create_nodes, node_object, ready_nodes
 from fairlead.rig.processes import Program, answers, wait_until
 
 __all__ = ["ControlPlane"]
-
-_NODE_ADDRESS = "127.0.0.2"  # not 127.0.0.1: an upstream host-port test binds that one too
-_STAGES = Path(__file__).parent / "stages"
 
 
 class ControlPlane:
@@ -155,26 +153,14 @@ class ControlPlane:
         Their first visible deed is the default ServiceAccount, without which no pod is admitted.
         """
         binary = build.binary("kube-controller-manager")
-        # system:kube-controller-manager may little itself; each controller acts as its own account.
         kubeconfig = self.kubeconfig_for("system:kube-controller-manager")
 
         def run(ports: list[int]) -> Program:
             return self._launcher.run(
                 "kube-controller-manager",
                 binary,
-                *self._serving(ports[0], kubeconfig),
-                f"--kubeconfig={kubeconfig}",
-                "--leader-elect=false",
-                "--use-service-account-credentials=true",
-                f"--root-ca-file={self.ca_file}",
-                f"--cluster-signing-cert-file={self.ca_file}",
-                f"--cluster-signing-key-file={self._identity.private('ca')}",
-                f"--service-account-private-key-file={self._identity.private('sa')}",
-                "--kube-api-qps=2000",
-                "--kube-api-burst=4000",
-                "--concurrent-deployment-syncs=10",
-                "--concurrent-gc-syncs=20",
-                *self._gates(),
+                *command.controller_manager(self._identity, kubeconfig, ports[0]),
+                *self._gates,
                 *arguments,
                 ready=lambda: answers(ports[0], "/healthz", tls=self._identity.tls()),
             )
@@ -199,26 +185,16 @@ class ControlPlane:
         """
         binary = build.binary("kube-scheduler")
         kubeconfig = self.kubeconfig_for("system:kube-scheduler")
-        merged: dict[str, Any] = {
-            "apiVersion": "kubescheduler.config.k8s.io/v1",
-            "kind": "KubeSchedulerConfiguration",
-            "leaderElection": {"leaderElect": False},
-            "clientConnection": {
-                "kubeconfig": str(kubeconfig),
-                "qps": qps,
-                "burst": burst if burst is not None else int(2 * qps),
-            },
-        }
+        base = command.scheduler_config(kubeconfig, qps=qps, burst=int(2 * qps) if burst is None else burst)
         file = self.folder / "scheduler.yaml"
-        file.write_text(yaml.safe_dump(merged | dict(config or {})))
+        file.write_text(yaml.safe_dump(base | dict(config or {})))
 
         def run(ports: list[int]) -> Program:
             return self._launcher.run(
                 "kube-scheduler",
                 binary,
-                *self._serving(ports[0], kubeconfig),
-                f"--config={file}",
-                *self._gates(),
+                *command.scheduler(self._identity, kubeconfig, file, ports[0]),
+                *self._gates,
                 *arguments,
                 ready=lambda: answers(ports[0], "/readyz", tls=self._identity.tls()),
             )
@@ -232,18 +208,12 @@ class ControlPlane:
         """
         binary = build.binary("kwok")
         kubeconfig = self.kubeconfig_for("fairlead-kwok", ["system:masters"])
-        configs = list(stages) or sorted(_STAGES.glob("*.yaml"))
 
         def run(ports: list[int]) -> Program:
             return self._launcher.run(
                 "kwok",
                 binary,
-                f"--kubeconfig={kubeconfig}",
-                *(f"--config={config}" for config in configs),
-                f"--manage-nodes-with-annotation-selector={KWOK_ANNOTATION}=fake",
-                f"--node-ip={_NODE_ADDRESS}",
-                "--node-lease-duration-seconds=40",
-                f"--server-address=127.0.0.1:{ports[0]}",
+                *command.kwok(kubeconfig, stages, ports[0]),
                 ready=lambda: answers(ports[0], "/readyz"),
             )
 
@@ -345,7 +315,15 @@ class ControlPlane:
         self.stop()
 
     async def __aenter__(self) -> Self:
-        return await asyncio.to_thread(self.start)
+        """Start in a thread. Cancelled half-way, it ends what has been started before it raises."""
+        starting = asyncio.ensure_future(asyncio.to_thread(self.start))
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            await asyncio.wait({starting})
+            if starting.exception() is None:
+                await asyncio.to_thread(self.stop)
+            raise
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -358,63 +336,25 @@ class ControlPlane:
             raise RigError("this control plane is not running")
         return self._up
 
+    @property
     def _gates(self) -> list[str]:
-        gates = ",".join(f"{name}={str(on).lower()}" for name, on in self._feature_gates.items())
-        return [f"--feature-gates={gates}"] if gates else []
-
-    def _serving(self, port: int, kubeconfig: Path) -> list[str]:
-        return [
-            "--bind-address=127.0.0.1",
-            f"--secure-port={port}",
-            f"--tls-cert-file={self._identity.public('server')}",
-            f"--tls-private-key-file={self._identity.private('server')}",
-            f"--authentication-kubeconfig={kubeconfig}",
-            f"--authorization-kubeconfig={kubeconfig}",
-        ]
+        return command.switches("feature-gates", self._feature_gates)
 
     def _run_etcd(self, binary: Path, ports: list[int]) -> Program:
-        client, peer = (f"http://127.0.0.1:{port}" for port in ports)
         data = self.folder / "etcd"
         shutil.rmtree(data, ignore_errors=True)
-        return self._launcher.run(
-            "etcd",
-            binary,
-            f"--data-dir={data}",
-            "--unsafe-no-fsync",
-            f"--listen-client-urls={client}",
-            f"--advertise-client-urls={client}",
-            f"--listen-peer-urls={peer}",
-            f"--initial-advertise-peer-urls={peer}",
-            f"--initial-cluster=default={peer}",
-            "--log-level=warn",
-            ready=lambda: answers(ports[0], "/health"),
-        )
+        arguments = command.etcd(data, *ports)
+        return self._launcher.run("etcd", binary, *arguments, ready=lambda: answers(ports[0], "/health"))
 
     def _run_apiserver(self, binary: Path, ports: list[int]) -> Program:
-        config = ",".join(f"{name}={str(on).lower()}" for name, on in self._runtime_config.items())
         tls = self._identity.admin_tls()
         self._api = Api(ports[0], tls)
         return self._launcher.run(
             "kube-apiserver",
             binary,
-            f"--etcd-servers=http://127.0.0.1:{self.port('etcd')}",
-            "--bind-address=127.0.0.1",
-            "--advertise-address=127.0.0.1",
-            # It would refuse to publish a loopback address as an endpoint, and nobody here looks for one.
-            "--endpoint-reconciler-type=none",
-            f"--secure-port={ports[0]}",
-            f"--tls-cert-file={self._identity.public('server')}",
-            f"--tls-private-key-file={self._identity.private('server')}",
-            f"--client-ca-file={self.ca_file}",
-            "--authorization-mode=Node,RBAC",
-            "--enable-admission-plugins=NodeRestriction",
-            "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
-            f"--service-account-key-file={self._identity.public('sa')}",
-            f"--service-account-signing-key-file={self._identity.private('sa')}",
-            "--service-cluster-ip-range=10.0.0.0/24",
-            "--allow-privileged=true",
-            *([f"--runtime-config={config}"] if config else []),
-            *self._gates(),
+            *command.apiserver(self._identity, self.port("etcd"), ports[0]),
+            *command.switches("runtime-config", self._runtime_config),
+            *self._gates,
             *self._apiserver_args,
             ready=lambda: answers(ports[0], "/readyz", tls=tls),
         )
