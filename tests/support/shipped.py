@@ -1,0 +1,204 @@
+"""Fairlead as it is shipped, on a real control plane: its account, its rights, its configuration.
+
+The API server keeps an audit log of what the account asked for and what it was refused, which is how a
+test learns that a right was used, or missed.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fairlead.rig.controlplane import ControlPlane
+from fairlead.rig.installed import ACCOUNT, DEPLOY, NAMESPACE, shipped_kubeconfig, shipped_rights
+from support.examples import EXAMPLES
+from support.rig import programs
+from support.scheduler import SchedulerProcess
+from support.wire import PATIENCE_S
+
+Obj = dict[str, Any]
+
+_PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kwok", "kubectl")
+_USER = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
+_POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [{"level": "Metadata", "users": [_USER]}, {"level": "None"}],
+}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Right:
+    """One verb on one resource; `resource` may be ``pods/binding``."""
+
+    group: str
+    resource: str
+    verb: str
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.resource}" + (f".{self.group}" if self.group else "")
+
+
+def rights_in(objects: list[Obj]) -> list[Right]:
+    """Every right that the roles among the objects grant."""
+    return sorted(
+        Right(group, resource, verb)
+        for one in objects
+        for rule in one.get("rules", ())
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    )
+
+
+def rights_without(objects: list[Obj], right: Right) -> list[Obj]:
+    """The same objects, with that one right taken out of their roles."""
+    left = []
+    for one in objects:
+        rules = [
+            {**rule, "apiGroups": [group], "resources": [resource], "verbs": verbs}
+            for rule in one.get("rules", ())
+            for group in rule["apiGroups"]
+            for resource in rule["resources"]
+            if (verbs := [verb for verb in rule["verbs"] if Right(group, resource, verb) != right])
+        ]
+        left.append({**one, "rules": rules} if "rules" in one else one)
+    return left
+
+
+class Shipped:
+    """A control plane with Fairlead's account on it; schedulers that run here are that account."""
+
+    def __init__(self, plane: ControlPlane, folder: Path) -> None:
+        self.plane = plane
+        self._folder = folder
+        self._audit = folder / "audit.log"
+        self._running: list[SchedulerProcess] = []
+        (config,) = [
+            one
+            for one in yaml.safe_load_all((DEPLOY / "configuration.yaml").read_text())
+            if one["kind"] == "ConfigMap"
+        ]
+        self._config = folder / "fairlead.yaml"
+        self._config.write_text(config["data"]["fairlead.yaml"])
+
+    def run(self, *arguments: str, rights: list[Obj] | None = None) -> SchedulerProcess:
+        """Start a scheduler with the shipped configuration and rights (or `rights` in their place)."""
+        kubeconfig = shipped_kubeconfig(self.plane, rights if rights is not None else shipped_rights())
+        process = SchedulerProcess(kubeconfig, f"--config={self._config}", *arguments)
+        self._running.append(process)
+        return process
+
+    def asked(self, since: int = 0) -> list[tuple[Right, bool]]:
+        """What the account asked for from then on, and whether it was granted; see `mark`."""
+        found = []
+        with self._audit.open("rb") as log:
+            log.seek(since)
+            for line in log:
+                if not line.endswith(b"\n"):
+                    break  # still being written
+                event = json.loads(line)
+                target = event.get("objectRef")
+                if target is None:
+                    continue  # discovery: everybody may
+                name = target["resource"] + (f"/{target['subresource']}" if "subresource" in target else "")
+                right = Right(target.get("apiGroup", ""), name, event["verb"])
+                found.append((right, event.get("responseStatus", {}).get("code") != 403))
+        return found
+
+    def mark(self) -> int:
+        """Now, for `asked`."""
+        return self._audit.stat().st_size if self._audit.exists() else 0
+
+    def wait(self, look: Callable[[], Any], what: str) -> Any:
+        """What `look` returns once that is true."""
+        deadline = time.monotonic() + 2 * PATIENCE_S
+        while not (seen := look()):
+            said = self._running[-1].text() if self._running else ""
+            assert time.monotonic() < deadline, f"waited in vain for {what}; the scheduler said: {said}"
+            time.sleep(0.05)
+        return seen
+
+    def apply(self, *objects: Obj) -> None:
+        self.plane.kubectl("apply", "--validate=strict", "-f", "-", stdin=yaml.safe_dump_all(objects))
+
+    def nodes_of(self, namespace: str) -> dict[str, str]:
+        """Every pod of a namespace and its node, "" for none."""
+        items = self.plane.api.get(f"/api/v1/namespaces/{namespace}/pods")["items"]
+        return {
+            one["metadata"]["name"]: one["spec"].get("nodeName", "")
+            for one in items
+            if "deletionTimestamp" not in one["metadata"]
+        }
+
+    @contextmanager
+    def namespace(self, name: str, labels: Mapping[str, str] | None = None) -> Iterator[str]:
+        """A namespace with its service account, whose pods are gone afterwards."""
+        self.apply(
+            {
+                "apiVersion": "v1",
+                "kind": "Namespace",
+                "metadata": {"name": name, "labels": dict(labels or {})},
+            }
+        )
+        account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
+        self.wait(lambda: self.plane.api.exists(account), f"the service account of {name}")
+        try:
+            yield name
+        finally:
+            self.clear(name)
+
+    def clear(self, namespace: str) -> None:
+        """Delete a namespace; return when its pods hold no node any more."""
+        self.plane.kubectl("delete", "namespace", namespace, "--ignore-not-found", "--wait=false")
+        self.wait(
+            lambda: not self.plane.api.get(f"/api/v1/namespaces/{namespace}/pods")["items"],
+            f"the pods of {namespace} to be gone",
+        )
+
+    def end_schedulers(self) -> None:
+        for process in self._running:
+            process.close()
+        self._running.clear()
+
+
+@contextmanager
+def shipped_on(nodes: int, *, watch_lists: bool = True) -> Iterator[Shipped]:
+    """A control plane with every kind of PodGroup, simulated nodes and Fairlead's account.
+
+    ``watch_lists=False`` makes the API server one that cannot stream lists, as older ones cannot: clients
+    then list first and watch from there.
+    """
+    programs(*_PROGRAMS)
+    with tempfile.TemporaryDirectory(prefix="fairlead-shipped-") as name:
+        folder = Path(name)
+        (folder / "policy.yaml").write_text(yaml.safe_dump(_POLICY))
+        plane = ControlPlane(
+            feature_gates={"GenericWorkload": True} | ({} if watch_lists else {"WatchList": False}),
+            runtime_config={"scheduling.k8s.io/v1alpha2": True},
+            apiserver_args=[
+                f"--audit-policy-file={folder / 'policy.yaml'}",
+                f"--audit-log-path={folder / 'audit.log'}",
+                "--audit-log-mode=blocking",
+            ],
+        )
+        with plane:
+            plane.start_controller_manager()
+            plane.start_kwok()
+            plane.add_nodes(nodes)
+            plane.kubectl("apply", "--validate=strict", "-f", str(EXAMPLES / "crds"))
+            plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+            own = Shipped(plane, folder)
+            try:
+                yield own
+            finally:
+                own.end_schedulers()
