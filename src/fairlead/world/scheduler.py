@@ -12,11 +12,14 @@ from datetime import datetime
 
 from fairlead.engine.classes import PodClass
 from fairlead.engine.rules.verdicts import Verdicts
+from fairlead.engine.rules.volume_matching import SELECTED_NODE
+from fairlead.engine.snapshot.placed import Placed
 from fairlead.engine.snapshot.snapshot import Snapshot
 from fairlead.errors import BadObject
 from fairlead.kube.decode import convert
 from fairlead.kube.pod import Pod
 from fairlead.world.controllers.objects import (
+    annotations_of,
     condition,
     finished,
     key_of,
@@ -26,7 +29,7 @@ from fairlead.world.controllers.objects import (
     with_condition,
     with_status,
 )
-from fairlead.world.controllers.writes import Again, Bind, Emit, Obj, Update, View, Write
+from fairlead.world.controllers.writes import Again, Bind, Emit, Obj, Patch, Update, View, Write
 
 __all__ = ["NAME", "Scheduler", "unschedulable"]
 
@@ -109,12 +112,12 @@ class Scheduler:
         hopeless: dict[PodClass, str] = {}
         with self._snapshot.trial():
             for pod in pods[:_AT_ONCE]:
-                writes += self._decide(pod, now, hopeless)
+                writes += self._decide(view, pod, now, hopeless)
         if len(pods) > _AT_ONCE:
             writes.append(Again(now))
         return writes
 
-    def _decide(self, pod: Obj, now: datetime, hopeless: dict[PodClass, str]) -> list[Write]:
+    def _decide(self, view: View, pod: Obj, now: datetime, hopeless: dict[PodClass, str]) -> list[Write]:
         """Where a pod goes. `hopeless`: classes that fit nowhere, as long as nothing was placed since."""
         key = key_of(pod)
         try:
@@ -127,14 +130,36 @@ class Scheduler:
             node = self._snapshot.nodes.name(slot)
             if self.on_choice is not None:
                 self.on_choice(pod, node, self._snapshot.verdicts(cls))
-            self._snapshot.assume(typed, slot, cls=cls)
+            placed = self._snapshot.assume(typed, slot, cls=cls)
             hopeless.clear()
+            if placed.static or placed.provision:
+                return self._order_volumes(view, pod, placed)
             said = f"Successfully assigned {key} to {node}"
             return [Bind(pod, node), Emit(pod, "Scheduled", said, NAME, action="Binding")]
         if cls not in hopeless:
             hopeless[cls] = self._snapshot.verdicts(cls).message() or ""
         message = hopeless[cls]
         return self._park(pod, message, now, minds_others=_minds_others(typed))
+
+    def _order_volumes(self, view: View, pod: Obj, placed: Placed) -> list[Write]:
+        """Say which volumes the pod gets or where they are to be made; it is bound when they are there."""
+        key = key_of(pod)
+        self._queue.pop(key, None)
+        self._parked[key] = False
+        writes: list[Write] = []
+        for claim_key, volume_name in placed.static:
+            claim = view.get("PersistentVolumeClaim", *split_key(claim_key))
+            volume = view.get("PersistentVolume", "", volume_name)
+            if claim is not None and volume is not None:
+                meta = claim["metadata"]
+                whose = {field: meta[field] for field in ("namespace", "name", "uid")}
+                reference = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **whose}
+                writes.append(Patch(volume, {"spec": {"claimRef": reference}}))
+        for claim_key in placed.provision:
+            claim = view.get("PersistentVolumeClaim", *split_key(claim_key))
+            if claim is not None and annotations_of(claim).get(SELECTED_NODE) != placed.node:
+                writes.append(Patch(claim, {"metadata": {"annotations": {SELECTED_NODE: placed.node}}}))
+        return writes
 
     def _park(self, pod: Obj, message: str, now: datetime, *, minds_others: bool) -> list[Write]:
         key = key_of(pod)

@@ -20,6 +20,7 @@ from fairlead.world.controllers.replicaset import ReplicaSetController
 from fairlead.world.controllers.service_accounts import NamespaceFurnisher
 from fairlead.world.controllers.statefulset import StatefulSetController
 from fairlead.world.controllers.taint_eviction import TaintEvictionController
+from fairlead.world.controllers.volumes import EphemeralVolumeController, VolumeController
 from fairlead.world.controllers.writes import Controller
 
 __all__ = ["standard"]
@@ -41,4 +42,6 @@ def standard(
         NodeLifecycleController(last_heartbeat, node_grace),
         TaintEvictionController(),
         PodGCController(),
+        VolumeController(),
+        EphemeralVolumeController(),
     ]
