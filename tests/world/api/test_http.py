@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import io
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -36,7 +37,8 @@ class Caller:
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         headers = {"Content-Type": kind, **({"Accept": accept} if accept else {})}
         url = self.server.address + path
-        async with self.session.request(method, url, data=data, headers=headers) as response:
+        sent = None if data is None else io.BytesIO(data)
+        async with self.session.request(method, url, data=sent, headers=headers) as response:
             text = await response.read()
             return response.status, msgspec.json.decode(text) if text.startswith(
                 (b"{", b"[")
