@@ -37,8 +37,7 @@ def test_it_counts_a_workloads_pods(
 
     cluster.create(budget("b", {"app": "rs"}, **spec))
 
-    expected_pods = (expected[0] if "maxUnavailable" in spec or "%" in str(spec) else 3, *expected[1:])
-    cluster.wait(lambda: counts(cluster) == expected_pods, f"the counts {expected_pods}")
+    cluster.wait(lambda: counts(cluster) == expected, f"the counts {expected}")
 
 
 def test_it_follows_the_pods(cluster: Cluster) -> None:

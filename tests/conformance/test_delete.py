@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from support.cluster import Cluster
 from support.manifests import config_map, pod, scheduled_pod
-
-
-def running(cluster: Cluster, name: str, **spec: object) -> dict[str, object]:
-    """A pod that a kubelet runs, so that its deletion takes a kubelet too."""
-    cluster.create(scheduled_pod(name, spec={"nodeSelector": {"test": cluster.namespace}, **spec}))
-    cluster.wait(lambda: cluster.get("Pod", name)["status"]["phase"] == "Running", f"pod {name} to run")
-    return cluster.get("Pod", name)
+from support.workloads import on_own_nodes
 
 
 def test_an_object_is_gone_at_once_and_the_answer_says_which_it_was(cluster: Cluster) -> None:
@@ -129,7 +123,8 @@ def test_the_generation_moves_when_a_pod_begins_to_end(cluster: Cluster) -> None
 
 def test_a_kubelet_finishes_a_pods_deletion(cluster: Cluster) -> None:
     cluster.add_nodes()
-    running(cluster, "a")
+    cluster.create(scheduled_pod("a", spec=on_own_nodes(cluster)))
+    cluster.wait(lambda: cluster.get("Pod", "a")["status"]["phase"] == "Running", "the pod to run")
 
     cluster.delete("Pod", "a")
 

@@ -6,10 +6,6 @@ from support.cluster import Cluster
 from support.manifests import config_map, pod
 
 
-def namespace(cluster: Cluster) -> dict[str, object]:
-    return cluster.get("Namespace", cluster.namespace)
-
-
 def test_a_namespace_is_active_and_labelled_with_its_name(cluster: Cluster) -> None:
     found = cluster.get("Namespace", cluster.namespace)
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from support.cluster import Cluster
 from support.custom import custom_resource, gadget
-from support.manifests import deployment, replica_set, stateful_set
+from support.manifests import Manifest, deployment, replica_set, stateful_set
 
 
 @pytest.mark.parametrize("workload", [deployment, replica_set, stateful_set])
-def test_a_workload_shows_its_scale(cluster: Cluster, workload: object) -> None:
-    manifest = workload("web", 0)  # type: ignore[operator]  # one of three builders
+def test_a_workload_shows_its_scale(cluster: Cluster, workload: Callable[[str, int], Manifest]) -> None:
+    manifest = workload("web", 0)
     made = cluster.create(manifest)
 
     scale = cluster.wire.request("GET", cluster.path(manifest["kind"], "web", "scale")).ok()

@@ -36,6 +36,7 @@ from support.rig import programs
 from support.wire import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, PATIENCE_S, STRATEGIC_PATCH, Answer, Wire
 
 T = TypeVar("T")
+Names = list[str]  # spelt out, it would mean `Cluster.list` inside that class
 
 # As fast as KWOK with the rig's stages.
 _PACE = Pace(start=timedelta(), stop=timedelta(), job=timedelta(seconds=0.5))
@@ -231,7 +232,7 @@ class Cluster:
     def list(self, kind: str | Resource, *, namespace: str | None = "", **query: Any) -> dict[str, Any]:
         return self.wire.request("GET", self.path(kind, namespace=namespace), **query).ok()  # type: ignore[no-any-return]
 
-    def names(self, kind: str | Resource, **query: Any) -> list[str]:
+    def names(self, kind: str | Resource, **query: Any) -> Names:
         return [item["metadata"]["name"] for item in self.list(kind, **query)["items"]]
 
     def update(self, obj: dict[str, Any], sub: str | None = None, **query: Any) -> dict[str, Any]:
@@ -309,7 +310,7 @@ class Cluster:
         )
         return name
 
-    def add_nodes(self, number: int = 1, **shape: Any) -> list[str]:
+    def add_nodes(self, number: int = 1, **shape: Any) -> Names:
         """Nodes of the test's own, Ready and free of start-up taints; see `node_object` for `shape`.
 
         They carry the label ``test`` with the namespace's name, so that pods can ask for them.
