@@ -8,28 +8,26 @@ itself when a kept-alive connection turns out dead; `_Guard` keeps it from doing
 from __future__ import annotations
 
 import asyncio
-import email.utils
 import ssl
 import urllib.request
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Protocol, Self
 from urllib.parse import urlsplit
 
 import aiohttp
-import msgspec
 from multidict import CIMultiDict
 from yarl import URL
 
 from fairlead.client.clock import WALL_CLOCK, Clock
 from fairlead.client.config import Target
 from fairlead.client.credentials import Credential, Source, source_of
+from fairlead.client.status import status_error
 from fairlead.client.tls import client_context
 from fairlead.errors import ApiError, BadKubeconfig, NotSent, Unreachable
 
-__all__ = ["Connection", "Fence", "Stream", "status_error"]
+__all__ = ["JSON", "Connection", "Fence", "Stream"]
 
 JSON = "application/json"
 
@@ -71,6 +69,8 @@ class Connection:
         self._headers["User-Agent"] = user_agent
         # The API server compresses large lists; near it, that costs more time than it saves.
         self._headers["Accept-Encoding"] = "gzip" if compress else "identity"
+        self._made_headers: dict[tuple[str, str | None], CIMultiDict[str]] = {}
+        self._timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=connect_timeout_s)
         self._session: aiohttp.ClientSession | None = None
         self._credential: Credential | None = None
         self._closed = False
@@ -114,7 +114,7 @@ class Connection:
         The exception: a 401 means that it was not looked at, so it is sent once more when there are
         newer credentials. `fence` is asked when the turn has come and again at the instant of sending.
         """
-        call = _Call(method, path, body, accept, content_type)
+        call = _Call(method, self.target.server.url + path, body, accept, content_type)
         async with lane or self._lane:
             credential = await self._source.get()
             try:
@@ -130,63 +130,57 @@ class Connection:
         self, path: str, *, accept: str = JSON, inactivity_s: float = 90.0
     ) -> AsyncIterator[Stream]:
         """An open watch. Leaving the context closes its connection: there is no telling what is in it."""
-        call = _Call("GET", path, None, accept)
+        call = _Call("GET", self.target.server.url + path, None, accept)
         timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=self._connect_timeout_s, sock_read=inactivity_s
         )
         credential = await self._source.get()
-        async with AsyncExitStack() as stack:
-            try:
-                response = await stack.enter_async_context(self._open(call, credential, timeout))
-                await _raise_for_status(response)
-            except ApiError as error:
-                if error.code != 401 or not await self._source.newer(credential):
-                    raise
-                await stack.aclose()
-                credential = await self._source.get()
-                response = await stack.enter_async_context(self._open(call, credential, timeout))
-                await _raise_for_status(response)
-            stack.callback(response.close)
-            yield Stream(response, self._what(call))
+        try:
+            response = await self._open(call, credential, timeout)
+        except ApiError as error:
+            if error.code != 401 or not await self._source.newer(credential):
+                raise
+            response = await self._open(call, await self._source.get(), timeout)
+        try:
+            yield Stream(response, call)
+        finally:
+            response.close()
+
+    async def _open(
+        self, call: _Call, credential: Credential, timeout: aiohttp.ClientTimeout
+    ) -> aiohttp.ClientResponse:
+        response = await self._begin(call, credential, timeout, None)
+        if response.status >= 400:
+            raise _error_of(response, await _body(response, call))
+        return response
 
     async def _send(
         self, call: _Call, credential: Credential, timeout_s: float | None, fence: Fence | None
     ) -> bytes:
-        timeout_s = timeout_s or self.timeout_s
-        if fence is not None:
-            timeout_s = min(timeout_s, fence.check())
-        timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=self._connect_timeout_s)
-        async with self._open(call, credential, timeout, fence) as response:
-            try:
-                answer = await response.read()
-            except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                raise Unreachable(f"{self._what(call)}: the answer broke off: {_say(error)}") from error
-            if response.status >= 400:
-                raise _error_of(response, answer)
-            return answer
+        timeout = self._timeout
+        if fence is not None or timeout_s is not None:
+            timeout_s = timeout_s or self.timeout_s
+            if fence is not None:
+                timeout_s = min(timeout_s, fence.check())
+            timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=self._connect_timeout_s)
+        response = await self._begin(call, credential, timeout, fence)
+        answer = await _body(response, call)
+        if response.status >= 400:
+            raise _error_of(response, answer)
+        return answer
 
-    @asynccontextmanager
-    async def _open(
-        self,
-        call: _Call,
-        credential: Credential,
-        timeout: aiohttp.ClientTimeout,
-        fence: Fence | None = None,
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def _begin(
+        self, call: _Call, credential: Credential, timeout: aiohttp.ClientTimeout, fence: Fence | None
+    ) -> aiohttp.ClientResponse:
+        """Send, and wait for the head of the answer; whoever gets it reads it to the end or closes it."""
         session = await self._session_for(credential)
-        headers = self._headers.copy()
-        headers["Accept"] = call.accept
-        if call.body is not None:
-            headers["Content-Type"] = call.content_type
-        if credential.authorization is not None:
-            headers["Authorization"] = credential.authorization
-        guard = _Guard(self._what(call), fence)
+        guard = _Guard(call, fence)
         try:
-            response = await session.request(
+            return await session.request(
                 call.method,
-                URL(self.target.server.url + call.path, encoded=True),
+                URL(call.url, encoded=True),
                 data=call.body,
-                headers=headers,
+                headers=self._headers_for(call, credential),
                 timeout=timeout,
                 allow_redirects=False,
                 proxy=self._proxy,
@@ -195,16 +189,29 @@ class Connection:
             )
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise guard.explain(error) from error
-        async with response:
-            yield response
+
+    def _headers_for(self, call: _Call, credential: Credential) -> CIMultiDict[str]:
+        """Made once for each kind of request: they are the same thousands of times a second."""
+        content_type = call.content_type if call.body is not None else None
+        headers = self._made_headers.get((call.accept, content_type))
+        if headers is None:
+            headers = self._headers.copy()
+            headers["Accept"] = call.accept
+            if content_type is not None:
+                headers["Content-Type"] = content_type
+            if credential.authorization is not None:
+                headers["Authorization"] = credential.authorization
+            self._made_headers[call.accept, content_type] = headers
+        return headers
 
     async def _session_for(self, credential: Credential) -> aiohttp.ClientSession:
         if self._closed:
             raise NotSent(f"{self.target.server.url}: the connection was closed")
-        known = self._credential
-        if self._session is not None and (known is None or known.certificate != credential.certificate):
-            await self.reset()  # connections are made with a certificate: another one needs new ones
-        self._credential = credential
+        if credential is not self._credential:
+            known, self._credential = self._credential, credential
+            self._made_headers = {}
+            if known is not None and known.certificate != credential.certificate:
+                await self.reset()  # connections are made with a certificate: another one needs new ones
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(
@@ -233,19 +240,16 @@ class Connection:
                 f"{self.target.source}: the CA or client certificate cannot be used: {error}"
             ) from error
 
-    def _what(self, call: _Call) -> str:
-        return f"{call.method} {self.target.server.url}{call.path}"
-
 
 class Stream:
     """The chunks of an open watch, as they come."""
 
-    __slots__ = ("_content", "_response", "_what")
+    __slots__ = ("_call", "_content", "_response")
 
-    def __init__(self, response: aiohttp.ClientResponse, what: str) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, call: _Call) -> None:
         self._response = response
         self._content = response.content
-        self._what = what
+        self._call = call
 
     async def read(self) -> bytes:
         """What has arrived, at least one byte; b"" at the end. Raises Unreachable when it breaks or
@@ -254,20 +258,29 @@ class Stream:
         try:
             return await self._content.readany()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise Unreachable(f"{self._what}: the stream broke off: {_say(error)}") from error
+            raise Unreachable(f"{self._call}: the stream broke off: {_say(error)}") from error
 
     def abort(self) -> None:
         """Close the connection under it: whoever reads gets Unreachable."""
         self._response.close()
 
 
-@dataclass(frozen=True, slots=True)
 class _Call:
-    method: str
-    path: str
-    body: bytes | None
-    accept: str
-    content_type: str = JSON
+    """One request as it goes out; as text, what messages call it."""
+
+    __slots__ = ("accept", "body", "content_type", "method", "url")
+
+    def __init__(
+        self, method: str, url: str, body: bytes | None, accept: str, content_type: str = JSON
+    ) -> None:
+        self.method = method
+        self.url = url
+        self.body = body
+        self.accept = accept
+        self.content_type = content_type
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.url}"
 
 
 class _Request(aiohttp.ClientRequest):
@@ -284,10 +297,10 @@ class _Request(aiohttp.ClientRequest):
 class _Guard:
     """Goes with one request: hands on its fence, and turns failures into ours before aiohttp sees them."""
 
-    __slots__ = ("_fence", "_what")
+    __slots__ = ("_call", "_fence")
 
-    def __init__(self, what: str, fence: Fence | None) -> None:
-        self._what = what
+    def __init__(self, call: _Call, fence: Fence | None) -> None:
+        self._call = call
         self._fence = fence
 
     async def __call__(
@@ -304,13 +317,13 @@ class _Guard:
         match error:
             case aiohttp.ClientConnectorCertificateError():
                 hint = "; if only Python's strict check minds, it can be turned off" * _is_strictness(error)
-                return NotSent(f"{self._what}: the server's certificate is not trusted: {_say(error)}{hint}")
+                return NotSent(f"{self._call}: the server's certificate is not trusted: {_say(error)}{hint}")
             case aiohttp.ClientConnectorError() | aiohttp.ConnectionTimeoutError() | aiohttp.InvalidURL():
-                return NotSent(f"{self._what}: no connection: {_say(error)}")
+                return NotSent(f"{self._call}: no connection: {_say(error)}")
             case aiohttp.ClientHttpProxyError() | aiohttp.ClientProxyConnectionError():
-                return NotSent(f"{self._what}: the proxy gave no connection: {_say(error)}")
+                return NotSent(f"{self._call}: the proxy gave no connection: {_say(error)}")
             case _:
-                return Unreachable(f"{self._what}: no answer: {_say(error)}")
+                return Unreachable(f"{self._call}: no answer: {_say(error)}")
 
 
 def _is_strictness(error: aiohttp.ClientConnectorCertificateError) -> bool:
@@ -331,61 +344,13 @@ def _proxy_of(url: str) -> str | None:
     return proxy if "://" in proxy else f"http://{proxy}"
 
 
-class _Status(msgspec.Struct, rename="camel"):
-    kind: str = ""
-    code: int = 0
-    reason: str = ""
-    message: str = ""
-    details: dict[str, object] | None = None
-
-
-_read_status = msgspec.json.Decoder(_Status).decode
-
-
-async def _raise_for_status(response: aiohttp.ClientResponse) -> None:
-    if response.status >= 400:
-        try:
-            answer = await response.read()
-        except (aiohttp.ClientError, TimeoutError, OSError):
-            answer = b""  # the status line alone says enough
-        raise _error_of(response, answer)
+async def _body(response: aiohttp.ClientResponse, call: _Call) -> bytes:
+    """The whole answer. However it ends, the connection is given back or closed."""
+    try:
+        return await response.read()
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        raise Unreachable(f"{call}: the answer broke off: {_say(error)}") from error
 
 
 def _error_of(response: aiohttp.ClientResponse, answer: bytes) -> ApiError:
     return status_error(answer, response.status, response.reason or "", response.headers.get("Retry-After"))
-
-
-def status_error(answer: bytes, code: int, reason: str = "", retry_after: str | None = None) -> ApiError:
-    """The error that a Status stands for, from a response or from an ERROR frame of a watch."""
-    try:
-        status = _read_status(answer)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        status = _Status()  # a proxy's error page: its text is the message
-    if status.kind != "Status":
-        status = _Status(message=answer[:500].decode(errors="replace").strip() or reason or "no message")
-    details = status.details or {}
-    seconds = _seconds(retry_after)
-    if seconds is None and isinstance(asked := details.get("retryAfterSeconds"), int | float) and asked:
-        seconds = float(asked)
-    return ApiError.of(
-        status.code or code,
-        status.reason or reason.replace(" ", "") or "Unknown",
-        status.message or reason or "no message",
-        retry_after_s=seconds,
-        details=details,
-    )
-
-
-def _seconds(retry_after: str | None) -> float | None:
-    """Retry-After is seconds or a date."""
-    if not retry_after:
-        return None
-    try:
-        return max(0.0, float(retry_after))
-    except ValueError:
-        pass
-    try:
-        date = email.utils.parsedate_to_datetime(retry_after)
-    except ValueError:
-        return None
-    return max(0.0, (date - WALL_CLOCK.wall()).total_seconds())

@@ -96,7 +96,7 @@ class Retry:
 
         Cancelled while waiting, nothing is in flight; cancelled while sending, the outcome is unknown.
         """
-        backoff = Backoff(self.rng, first_s=self.first_s)
+        backoff: Backoff | None = None
         unseen = False
         for left in range(self.attempts - 1, -1, -1):
             try:
@@ -106,6 +106,7 @@ class Retry:
                 if not left or not may_repeat(repeat, error) or (asked or 0.0) > self.patience_s:
                     raise
                 unseen = unseen or (isinstance(error, Unreachable) and not isinstance(error, NotSent))
+                backoff = backoff or Backoff(self.rng, first_s=self.first_s)
                 wait_s = backoff.next_s(asked)
                 _log.debug("request_repeated", error=str(error), wait_s=round(wait_s, 3))
             await asyncio.sleep(wait_s)

@@ -13,8 +13,8 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 
 import msgspec
 
-from fairlead.client.connection import status_error
 from fairlead.client.lines import TooLong
+from fairlead.client.status import status_error
 from fairlead.errors import BadObject, FairleadError
 from fairlead.kube.decode import call_it
 from fairlead.kube.meta import ObjectMeta
