@@ -48,10 +48,14 @@ class Core:
     def confirms(self, evict: EvictPod) -> bool:
         """Whether an eviction is still wanted: its unit waits for it and its whole placement holds.
 
-        To be asked just before it is sent: the evictions of one unit are not one transaction.
+        To be asked just before it is sent: the evictions of one unit are not one transaction. An
+        eviction that is not confirmed must not be sent; the core then counts it as never asked for.
         """
-        wait = self.service.evictions.get(evict.unit_id)
-        return wait is not None and evict.uid in wait.victims and self.service.still_good(wait)
+        waits = self.service.evictions.waiting_for(evict.uid)
+        confirmed = any(self.service.still_good(wait) for wait in waits)
+        if not confirmed:
+            self.service.not_asked(evict.uid)
+        return confirmed
 
     def standing(self, pod: str) -> Standing | None:
         """Where a waiting pod (``namespace/name``) stands, who is ahead, and what holds it back."""
@@ -78,7 +82,7 @@ class Core:
             case BindFailed():
                 self._bind_failed(event)
             case EvictFailed():
-                self.service.eviction_failed(event.pod, event.uid, event.message, final=event.final)
+                self.service.eviction_failed(event.uid, final=event.final)
 
     def _reconsider(self, kind: str) -> None:
         # What made an eviction impossible (two budgets over one pod) may have changed.

@@ -1,14 +1,14 @@
 """Units that wait for their victims to leave.
 
 While they do, the unit picks no new victims and keeps what it was promised; past its deadline all is
-released. The subtle thing: a victim may be waited for by several units, and an eviction that was
-refused for now is asked for again later, but only if the placement still holds then.
+released. The subtle thing: a victim may be waited for by several units, one after the other or at once,
+so whether its eviction was asked for, or is to be asked for again, is a matter of the victim alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from fairlead.engine.placement import Placement
 from fairlead.engine.units import Unit
@@ -25,17 +25,22 @@ class Wait:
     placement: Placement
     victims: dict[str, Victim]
     deadline: float
-    retry: dict[str, float] = field(default_factory=dict)  # refused for now, by UID: when to ask again
 
 
 class Evictions:
-    """All waits. Invariant: `of_victim` is the inverse of the waits' victims."""
+    """All waits. Invariant: `_of_victim` is the inverse of the waits' victims.
 
-    __slots__ = ("_of_victim", "_waits")
+    `asked` are evictions that were asked for and have neither happened nor been refused, `retry` those
+    that were refused for now and when to ask again; both by UID.
+    """
+
+    __slots__ = ("_of_victim", "_waits", "asked", "retry")
 
     def __init__(self) -> None:
         self._waits: dict[str, Wait] = {}
         self._of_victim: dict[str, dict[str, None]] = {}
+        self.asked: dict[str, None] = {}
+        self.retry: dict[str, float] = {}
 
     def __iter__(self) -> Iterator[Wait]:
         return iter(list(self._waits.values()))
@@ -64,10 +69,11 @@ class Evictions:
     def left(self, uid: str) -> list[Wait]:
         """A victim has left; the waits that are over by that."""
         over = []
+        self.asked.pop(uid, None)
+        self.retry.pop(uid, None)
         for unit_id in list(self._of_victim.get(uid, ())):
             wait = self._waits[unit_id]
             del wait.victims[uid]
-            wait.retry.pop(uid, None)
             self._forget(uid, unit_id)
             if not wait.victims:
                 over.append(wait)
@@ -79,9 +85,14 @@ class Evictions:
 
     def wake_at(self) -> float | None:
         """When the next deadline or retry is due."""
-        times = [wait.deadline for wait in self._waits.values()]
-        times += [time for wait in self._waits.values() for time in wait.retry.values()]
-        return min(times, default=None)
+        return min((*(wait.deadline for wait in self._waits.values()), *self.retry.values()), default=None)
+
+    def due(self, now: float) -> list[str]:
+        """Victims whose eviction may be asked for again; from here on it is not put off any more."""
+        found = [uid for uid, time in self.retry.items() if time <= now]
+        for uid in found:
+            del self.retry[uid]
+        return found
 
     def _forget(self, uid: str, unit_id: str) -> None:
         units = self._of_victim[uid]

@@ -75,9 +75,7 @@ class Service:
     def forget(self, uid: str) -> None:
         """A pod does not wait any more: it is placed, finished or gone."""
         self.queue.drop(f"pod:{uid}")
-        wait = self.evictions.drop(f"pod:{uid}")
-        if wait is not None:
-            self._settle_victims(wait)
+        self.evictions.drop(f"pod:{uid}")
         self.holds.forget(uid)
         self.assembly.failures.pop(f"pod:{uid}", None)
 
@@ -88,32 +86,34 @@ class Service:
             self.evictions.drop(wait.unit.id)
             self._requeue(wait.unit)
 
-    def eviction_failed(self, pod: str, uid: str, message: str, *, final: bool) -> None:
+    def eviction_failed(self, uid: str, *, final: bool) -> None:
         """An eviction was refused: for now, then it is asked for again; or for good, then never."""
-        self.state.budgets.settled(uid)
-        if final:
-            self.preemption.spared[uid] = None
-            self.state.room.changed()
+        self.not_asked(uid)
+        if not final:
+            self.evictions.retry[uid] = self.now + self._settings.eviction_retry_s
+            return
+        self.preemption.spared[uid] = None
+        self.state.room.changed()
         for wait in self.evictions.waiting_for(uid):
-            if final:
-                self._release(wait)
-            else:
-                wait.retry[uid] = self.now + self._settings.eviction_retry_s
+            self._release(wait)
+
+    def not_asked(self, uid: str) -> None:
+        """An eviction that was asked for was not, or will not be, carried out."""
+        self.evictions.asked.pop(uid, None)
+        self.state.budgets.settled(uid)
 
     def on_time(self) -> None:
         """End what has run out of time, and do what was put off until now."""
         self.assembly.settle(self.now)
         for wait in self.evictions:
             if wait.deadline <= self.now:
+                for uid in wait.victims:
+                    self.not_asked(uid)
                 self._release(wait)
-                continue
-            due = [uid for uid, time in wait.retry.items() if time <= self.now]
-            if due and not self.still_good(wait):
-                self._release(wait)
-                continue
-            for uid in due:
-                del wait.retry[uid]
-                self._evict(wait.unit, wait.victims[uid])
+        for uid in self.evictions.due(self.now):
+            good = [wait for wait in self.evictions.waiting_for(uid) if self.still_good(wait)]
+            if good:
+                self._evict(good[0].unit, good[0].victims[uid])
 
     # Serving
 
@@ -222,7 +222,6 @@ class Service:
         for pod, slot in placement:
             node = self.state.snapshot.nodes.name(slot)
             self.actions.append(NominatePod(pod.metadata.key, pod.metadata.uid, node))
-        asked = [victim for victim in victims if not self.evictions.waiting_for(victim.pod.metadata.uid)]
         leaving = {victim.pod.metadata.uid: victim for victim in victims}
         deadline = self.now + self._settings.preemption_timeout_s
         self.evictions.add(Wait(unit, placement, leaving, deadline))
@@ -233,11 +232,13 @@ class Service:
             gang = self.state.gangs.get(name) if name else None
             if gang is not None and gang.falls(number):
                 self.state.gangs.unlatch(name)
-        for victim in asked:
-            if victim.pod.metadata.deletion_timestamp is None:
+        for uid, victim in leaving.items():
+            known = uid in self.evictions.asked or uid in self.evictions.retry
+            if not known and victim.pod.metadata.deletion_timestamp is None:
                 self._evict(unit, victim)
 
     def _evict(self, unit: Unit, victim: Victim) -> None:
+        self.evictions.asked[victim.pod.metadata.uid] = None
         self.state.budgets.evicting(victim.pod)
         # The rest of a gang that falls may be on a node that is gone.
         placed = self.state.snapshot.placed(victim.key)
@@ -282,7 +283,6 @@ class Service:
     def _release(self, wait: Wait) -> None:
         """Give up what a unit waits for and was promised; it is planned again after a rest."""
         self.evictions.drop(wait.unit.id)
-        self._settle_victims(wait)
         self._unpromise(tuple(pod for pod, _ in wait.placement), tell=True)
         failures = self.assembly.failures
         failures[wait.unit.id] = failures.get(wait.unit.id, 0) + 1
@@ -291,13 +291,7 @@ class Service:
     def _abandon(self, unit_id: str) -> None:
         wait = self.evictions.drop(unit_id)
         if wait is not None:
-            self._settle_victims(wait)
             self._unpromise(tuple(pod for pod, _ in wait.placement), tell=True)
-
-    def _settle_victims(self, wait: Wait) -> None:
-        for uid in wait.victims:
-            if not self.evictions.waiting_for(uid):
-                self.state.budgets.settled(uid)
 
     def _unpromise(self, pods: tuple[Pod, ...], *, tell: bool) -> None:
         for pod in pods:
