@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fairlead.errors import ApiError, Gone
+from fairlead.errors import ApiError, Gone, NotFound
 from fairlead.world.schema.resources import Resource
 
 __all__ = [
@@ -226,8 +226,11 @@ def no_such_path() -> ApiError:
     return ApiError.of(404, "NotFound", _NO_PATH)
 
 
-class PlainNotFound(Exception):  # noqa: N818 (not an answer of the API: a path nobody serves)
+class PlainNotFound(NotFound):
     """A path outside the API, answered in plain text as any web server would."""
+
+    def __init__(self) -> None:
+        super().__init__(404, "NotFound", "404 page not found")
 
 
 def bare(code: int, message: str) -> ApiError:

@@ -284,6 +284,7 @@ class TestRefusals:
             ("POST", MAPS, b'{"kind": "Pod"}', "application/json", 400, "BadRequest"),
             ("PATCH", f"{MAPS}/a", b"{}", "application/json", 415, "UnsupportedMediaType"),
             ("PUT", MAPS, b"{}", "application/json", 405, "MethodNotAllowed"),
+            ("POST", "/api/v1/configmaps", b"{}", "application/json", 405, "MethodNotAllowed"),
             ("GET", "/api/v1/nothing", None, "application/json", 404, "NotFound"),
             ("GET", f"{MAPS}/a/status", None, "application/json", 404, "NotFound"),
             ("GET", f"{MAPS}?limit=x", None, "application/json", 400, "BadRequest"),
@@ -313,6 +314,10 @@ class TestRefusals:
         async with caller.session.post(caller.server.address + MAPS, json=body) as response:
             assert response.status == 201
             assert response.headers["Warning"] == '299 - "unknown field \\"nonsense\\""'
+
+    async def test_a_path_outside_the_api_is_not_found_in_plain_words(self, caller: Caller) -> None:
+        assert await caller.call("GET", "/nowhere") == (404, "404 page not found\n")
+        assert (await caller.call("GET", "/apis/nowhere/v1/things"))[0] == 404
 
     async def test_a_token_is_asked_for(self, api: Api) -> None:
         async with await serve(api, token="secret") as server, aiohttp.ClientSession() as session:

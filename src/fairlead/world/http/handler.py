@@ -65,11 +65,14 @@ class Handler:
         """The answer to any request; errors are answered as Status objects."""
         try:
             self._authenticate(request)
-            return await self._answer(request)
+            response = await self._answer(request)
+            if params.flag(request.query, "pretty") and isinstance(response, web.Response):
+                _indent(response)
+            return response
+        except answers.PlainNotFound as error:
+            return web.Response(text=f"{error.message}\n", status=error.code)
         except ApiError as error:
             return _refusal(error)
-        except answers.PlainNotFound:
-            return web.Response(text="404 page not found\n", status=404)
         except web.HTTPRequestEntityTooLarge:
             message = f"Request entity too large: limit is {MAX_BODY}"
             return _refusal(ApiError.of(413, "RequestEntityTooLarge", message))
@@ -158,6 +161,8 @@ class Handler:
 
     async def _resource(self, request: web.Request, target: Target) -> web.StreamResponse:
         query, method = request.query, request.method
+        if method not in ("GET", "HEAD") and target.served.resource.namespaced and not target.namespace:
+            raise answers.method_not_allowed()  # across namespaces one can only look
         if method in ("GET", "HEAD"):
             if not target.name:
                 if "list" not in target.served.verbs:
@@ -250,6 +255,11 @@ def _json(body: Any, code: int = 200, content_type: str = "application/json") ->
 def _raw(body: bytes, content_type: str = "application/json", code: int = 200) -> web.Response:
     headers = {"Content-Type": content_type, "Cache-Control": "no-cache, private"}
     return web.Response(body=body, status=code, headers=headers)
+
+
+def _indent(response: web.Response) -> None:
+    if response.content_type == "application/json" and isinstance(response.body, bytes):
+        response.body = msgspec.json.format(response.body, indent=2) + b"\n"
 
 
 def _refusal(error: ApiError) -> web.Response:

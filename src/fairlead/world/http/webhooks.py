@@ -16,7 +16,7 @@ import aiohttp
 import msgspec
 import structlog
 
-from fairlead.errors import ApiError
+from fairlead.errors import ApiError, FairleadError
 from fairlead.kube.decode import convert
 from fairlead.kube.selectors import LabelSelector, matches
 from fairlead.world.admission import AdmissionRequest
@@ -37,7 +37,7 @@ ServiceResolver = Callable[[str, str, int], str | None]
 _SUB_KINDS = {"binding": ("", "v1", "Binding"), "eviction": ("policy", "v1", "Eviction")}
 
 
-class _Failed(Exception):  # noqa: N818 (a webhook failed; its policy decides what that means)
+class _Failed(FairleadError):  # noqa: N818 (a webhook failed; its policy decides what that means)
     """A call that did not come to an answer."""
 
 

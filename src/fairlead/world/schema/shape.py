@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from fairlead.errors import FairleadError
 from fairlead.kube.quantity import NANO_PER_MILLI, QuantityError
 from fairlead.world.schema.quantities import canonical
 from fairlead.world.schema.types import Field, table
@@ -22,7 +23,7 @@ __all__ = ["Misfit", "shaped", "unknown_fields"]
 Read = Callable[[Any], Any]
 
 
-class Misfit(Exception):  # noqa: N818 (says what happened)
+class Misfit(FairleadError):  # noqa: N818 (says what happened)
     """A value that cannot be read into its field; `str()` is what the API server says."""
 
     def __init__(self, problem: str, go_type: str = "") -> None:
