@@ -106,36 +106,23 @@ def _part(amount: Ints, whole: Ints) -> Ints:
 
 
 class Refill:
-    """The room of single nodes as pods of one class are put there one by one, while a run lasts."""
+    """The room of single nodes as pods of one class are put there one by one, a few pods ahead at a time."""
 
-    __slots__ = ("_added", "_ahead", "_cls", "_columns", "_later", "_live", "_snapshot")
+    __slots__ = ("_cls", "_rooms", "_snapshot")
 
-    def __init__(
-        self, snapshot: Snapshot, cls: PodClass, slots: Slots, levels: int, *, live: bool = False
-    ) -> None:
-        """`slots` are looked at `levels` pods ahead at once; others, and more pods, when it comes to it.
-
-        `live`: each pod is placed in the snapshot right after it was taken; else none before the end.
-        """
+    def __init__(self, snapshot: Snapshot, cls: PodClass) -> None:
         self._snapshot = snapshot
-        self._live = live
         self._cls = cls
-        self._added: dict[int, int] = {}
-        # Room for the next pod, -1 where it does not fit: by pods added, then by column of the slot.
-        self._ahead: list[list[int]] = table(snapshot, cls, slots, 0, levels).tolist()
-        self._columns = dict(zip(slots.tolist(), range(len(slots)), strict=True))
-        # The same for single slots: the number of pods added that the list starts from, and the list.
-        self._later: dict[int, tuple[int, list[int]]] = {}
+        # Per slot: the number of pods added that the list starts from, and the rooms from there on.
+        self._rooms: dict[int, tuple[int, list[int]]] = {}
 
-    def take(self, slot: int) -> int:
-        """One more pod on a node: its room for the next one, -1 when none fits."""
-        added = self._added[slot] = self._added.get(slot, 0) + 1
-        column = self._columns.get(slot, -1)
-        if column >= 0 and added < len(self._ahead):
-            return self._ahead[added][column]
-        first, rooms = self._later.get(slot, (0, []))
+    def after(self, slot: int, added: int, placed: int = 0) -> int:
+        """Room for the next pod after some were added, -1 when none fits.
+
+        `placed`: how many of those added are in the snapshot already.
+        """
+        first, rooms = self._rooms.get(slot, (0, []))
         if not first <= added < first + len(rooms):
-            unplaced = 1 if self._live else added
-            found = table(self._snapshot, self._cls, np.array([slot]), unplaced, _AHEAD)
-            first, rooms = self._later[slot] = (added, found[:, 0].tolist())
+            found = table(self._snapshot, self._cls, np.array([slot]), added - placed, _AHEAD)
+            first, rooms = self._rooms[slot] = (added, found[:, 0].tolist())
         return rooms[added - first]

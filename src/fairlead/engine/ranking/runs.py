@@ -39,7 +39,7 @@ def place_run(
     """See `Snapshot.place_run`."""
     if pods and not cls.live:
         cls = snapshot.class_of(pods[0])
-    if cls.facts.volumes:
+    if cls.facts.volumes or len(pods) == 1:
         slots = _one_by_one(snapshot, cls, pods, mask, priority)
     elif _rules_that_move(cls) or any(part.moves(snapshot, cls) for part in preferences.PARTS):
         slots = _moving(snapshot, cls, pods, mask, priority)
@@ -95,23 +95,36 @@ def _heap_run(
     scores = rooms if beside is None else rooms + beside[candidates]
     best = _best(scores, nodes.rank[candidates], wanted)
     slots = candidates[best]
-    heap = list(zip((-scores[best]).tolist(), nodes.rank[slots].tolist(), slots.tolist(), strict=True))
+    # A few pods ahead for all of them at once; what a score has besides room stays as it is meanwhile.
+    levels = min(wanted // len(slots) + 2, _LEVELS)
+    ahead = room.table(snapshot, cls, slots, 0, levels)
+    if beside is not None:
+        ahead = np.where(ahead < 0, ahead, ahead + beside[slots])
+    by_level: list[list[int]] = ahead.tolist()
+    names = slots.tolist()
+    added = [0] * len(names)
+    heap = list(zip((-scores[best]).tolist(), nodes.rank[slots].tolist(), range(len(names)), strict=True))
     heapq.heapify(heap)
-    # What a score has besides room stays as it is while no node fills up.
-    constant = {} if beside is None else dict(zip(slots.tolist(), beside[slots].tolist(), strict=True))
-    refill = room.Refill(snapshot, cls, slots, min(wanted // len(slots) + 2, _LEVELS))
+    refill = room.Refill(snapshot, cls)
     alone = _takes_node(cls)
     found: list[int] = []
     while heap and len(found) < wanted:
-        _, rank, slot = heap[0]
+        _, rank, column = heap[0]
+        slot = names[column]
         found.append(slot)
-        left = refill.take(slot)
+        number = added[column] = added[column] + 1
+        if number < levels:
+            left = by_level[number][column]
+        else:
+            left = refill.after(slot, number)
+            if left >= 0 and beside is not None:
+                left += int(beside[slot])
         if left < 0 or alone:
             heapq.heappop(heap)
             if stop_when_full:
                 break
         else:
-            heapq.heapreplace(heap, (-left - constant.get(slot, 0), rank, slot))
+            heapq.heapreplace(heap, (-left, rank, column))
     return found
 
 
@@ -156,10 +169,12 @@ def _moving(
     if mask is not None:
         still &= mask
     rooms = room.score(snapshot, cls)
-    # Looking at all nodes at once pays from a few pods on.
-    ahead = np.flatnonzero(still) if len(pods) > _FEW else np.zeros(0, np.intp)
-    levels = min(len(pods) // max(len(ahead), 1) + 2, _LEVELS)
-    refill = room.Refill(snapshot, cls, ahead, levels, live=True)
+    # A few pods ahead for all nodes at once, which pays from a few pods on.
+    nodes = snapshot.nodes
+    levels = min(len(pods) // max(int(np.count_nonzero(still)), 1) + 2, _LEVELS) if len(pods) > _FEW else 0
+    ahead = room.table(snapshot, cls, np.arange(nodes.capacity), 0, levels) if levels else None
+    added: dict[int, int] = {}
+    refill = room.Refill(snapshot, cls)
     alone = _takes_node(cls)
     for pod in pods:
         allowed = still
@@ -170,7 +185,11 @@ def _moving(
         slot = best(snapshot.nodes, rooms if beside is None else rooms + beside, allowed)
         if slot < 0:
             break
-        left = refill.take(slot)
+        number = added[slot] = added.get(slot, 0) + 1
+        if ahead is not None and number < levels:
+            left = int(ahead[number, slot])
+        else:
+            left = refill.after(slot, number, placed=number - 1)
         snapshot.assume(pod, slot, cls=cls, priority=priority)
         slots.append(slot)
         if left < 0 or alone:

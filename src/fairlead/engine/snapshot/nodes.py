@@ -105,6 +105,7 @@ class NodeColumns:
         self._taint_index: dict[tuple[Taint, ...], int] = {(): 0}
         self._columns: dict[str, LabelColumn] = {}
         self._by_name: list[str] = []
+        self._names: list[str] = [""] * self.capacity
         self._followers: weakref.WeakSet[Follower] = weakref.WeakSet()
 
     # Reading
@@ -114,8 +115,8 @@ class NodeColumns:
         return self._slot_of.get(name, -1)
 
     def name(self, slot: int) -> str:
-        """The name of the node in a slot."""
-        return self.node(slot).metadata.name
+        """The name of the node in a slot that holds one."""
+        return self._names[slot]
 
     def node(self, slot: int) -> Node:
         """The node in a slot that holds one."""
@@ -222,6 +223,7 @@ class NodeColumns:
             self._grow()
         slot = self._free.pop()
         self._slot_of[name] = slot
+        self._names[slot] = name
         self.alive[slot] = True
         self.count += 1
         place = bisect.bisect_left(self._by_name, name)
@@ -257,6 +259,7 @@ class NodeColumns:
         self.taint_set = np.pad(self.taint_set, (0, more))
         self.rank = np.pad(self.rank, (0, more))
         self.nodes += [None] * more
+        self._names += [""] * more
         self._free = list(range(self.capacity - 1, old - 1, -1))
         for column in self._columns.values():
             column.ids = np.pad(column.ids, (0, more), constant_values=-1)

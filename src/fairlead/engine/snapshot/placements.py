@@ -97,26 +97,26 @@ class Placements:
         self, pods: Sequence[Pod], slots: Sequence[int], cls: PodClass, priority: int | None = None
     ) -> None:
         """`assume` for new pods of one class without volumes: what they share is counted once per node."""
-        usage, rows = cls.requests, cls.row_amounts
-        names: dict[int, str] = {}
+        usage, rows, nodes, everyone = cls.requests, cls.row_amounts, self.nodes, self._placed
         alike: dict[tuple[int, bool], dict[int, int]] = {}
+        numbers: dict[int, int] = {}
+        before: tuple[int, bool] | None = None
         for pod, slot in zip(pods, slots, strict=True):
-            name = names.get(slot)
-            if name is None:
-                name = names[slot] = self.nodes.name(slot)
             counts = priority if priority is not None else pod.spec.priority or 0
-            placed = Placed(pod, cls, name, slot, counts, usage, rows)
+            placed = Placed(pod, cls, nodes.name(slot), slot, counts, usage, rows)
             key = placed.key
-            if key in self._placed:
+            if key in everyone:
                 raise KeyError(f"pod {key} is placed already")
-            self._placed[key] = placed
+            everyone[key] = placed
             here = self._on.get(slot)
             if here is None:
                 here = self._on[slot] = {}
             here[key] = placed
             if self._trials:
                 self._undo.append((True, placed))
-            numbers = alike.setdefault((counts, placed.leaving), {})
+            kind = (counts, placed.leaving)
+            if kind != before:
+                numbers, before = alike.setdefault(kind, {}), kind
             numbers[slot] = numbers.get(slot, 0) + 1
         for (counts, leaving), numbers in alike.items():
             where = np.fromiter(numbers, np.intp, len(numbers))
