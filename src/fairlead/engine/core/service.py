@@ -202,6 +202,8 @@ class Service:
                 for unit in line.units:
                     for pod in unit.members:
                         self._hold(pod, Verdict(rules, message).about(unit), unit.gang)
+                        if self.state.stale_nomination(pod):
+                            self.actions.append(NominatePod(pod.metadata.key, pod.metadata.uid, ""))
                 if self.reserver.due(line.head, self.now):
                     # At once, before those who come after it in the order take what it waits for.
                     self._reserve()

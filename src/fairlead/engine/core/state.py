@@ -183,6 +183,14 @@ class State:
             self._ignored[pod.metadata.uid] = nomination.node
             self.hints.eased(self.snapshot.nodes.slot(nomination.node))
 
+    def stale_nomination(self, pod: Pod) -> bool:
+        """Whether the API shows a nomination that is not ours any more; said once."""
+        uid, node = pod.metadata.uid, pod.status.nominated_node_name
+        if not node or pod.metadata.key in self.room.nominations or self._ignored.get(uid) == node:
+            return False
+        self._ignored[uid] = node
+        return True
+
     def _placed(self, pod: Pod, priority: int) -> None:
         key, uid = pod.metadata.key, pod.metadata.uid
         self._unqueue(key, uid)
@@ -218,6 +226,7 @@ class State:
         key, uid = pod.metadata.key, pod.metadata.uid
         leaving = pod.metadata.deletion_timestamp is not None
         if uid in self.assumed:
+            self.assumed[uid] = (pod, self.assumed[uid][1])
             if leaving:
                 self.unassume(uid)
                 self.pending.pop(uid, None)
