@@ -249,6 +249,45 @@ class TestCredentials:
         assert seen == ["jane", "a", "b"]
 
 
+class TestProxies:
+    @pytest.mark.parametrize(
+        ("url", "proxy"),
+        [
+            ("https://api.example", "http://proxy.example:3128"),
+            ("https://inside.example", None),
+            ("https://127.0.0.1:6443", None),
+            ("https://[::1]:6443", None),
+            ("https://localhost:6443", None),
+        ],
+    )
+    async def test_the_environments_is_used_but_never_for_this_machine(
+        self, url: str, proxy: str | None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("https_proxy", "proxy.example:3128")
+        monkeypatch.setenv("no_proxy", "inside.example")
+        async with Connection(Target(Server(url))) as connection:
+            assert connection.proxy == proxy
+
+    async def test_the_configurations_own_goes_first(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("https_proxy", "proxy.example:3128")
+        server = Server("https://api.example", proxy_url="http://own.example:1")
+        async with Connection(Target(server)) as connection:
+            assert connection.proxy == "http://own.example:1"
+
+    async def test_requests_go_through_it(self) -> None:
+        seen = []
+
+        async def handler(request: web.BaseRequest) -> web.Response:
+            seen.append(str(request.url))
+            return answer({})
+
+        async with serving(handler) as proxy:
+            target = Target(Server("http://api.example", proxy_url=proxy.server.url))
+            async with Connection(target) as connection:
+                await connection.request("GET", "/x")
+        assert seen == ["http://api.example/x"]
+
+
 class TestInFlight:
     async def test_no_more_than_allowed_are_under_way(self) -> None:
         now, most = 0, 0

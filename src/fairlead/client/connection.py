@@ -8,6 +8,7 @@ itself when a kept-alive connection turns out dead; `_Guard` keeps it from doing
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import ssl
 import urllib.request
 from collections.abc import AsyncIterator
@@ -64,7 +65,7 @@ class Connection:
         self._clock = clock
         self._source: Source = source_of(target, clock=clock)
         self._lane = asyncio.Semaphore(in_flight)
-        self._proxy = target.server.proxy_url or _proxy_of(target.server.url)
+        self.proxy = target.server.proxy_url or _proxy_of(target.server.url)
         self._headers: CIMultiDict[str] = CIMultiDict(target.user.headers)
         self._headers["User-Agent"] = user_agent
         # The API server compresses large lists; near it, that costs more time than it saves.
@@ -183,7 +184,7 @@ class Connection:
                 headers=self._headers_for(call, credential),
                 timeout=timeout,
                 allow_redirects=False,
-                proxy=self._proxy,
+                proxy=self.proxy,
                 server_hostname=self.target.server.tls_name,
                 middlewares=(guard,),
             )
@@ -336,12 +337,23 @@ def _say(error: BaseException) -> str:
 
 
 def _proxy_of(url: str) -> str | None:
-    """The proxy that the environment names for this URL, as other Kubernetes clients honour it."""
+    """The proxy that the environment names for this URL, as other Kubernetes clients honour it.
+
+    Never for this machine itself: Go does not either, and a proxy's own loopback is another machine's.
+    """
     parts = urlsplit(url)
+    host = parts.hostname or ""
     proxy = urllib.request.getproxies().get(parts.scheme)
-    if proxy is None or urllib.request.proxy_bypass(parts.hostname or ""):
+    if proxy is None or _is_loopback(host) or urllib.request.proxy_bypass(host):
         return None
     return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 async def _body(response: aiohttp.ClientResponse, call: _Call) -> bytes:

@@ -154,11 +154,13 @@ class EventLane:
                 for lane in range(len(self._waiting)):
                     group.create_task(self._write_lane(lane))
         finally:
+            self._closing = True
+            self._idle.set()  # nobody must wait for what will not be written any more
             if self._unwritten:
                 _log.warning("events_not_written", count=self._unwritten)
 
     async def flush(self) -> None:
-        """Wait until everything taken so far is written. Cancelled, the writing goes on."""
+        """Wait until all taken so far is written, or `run` has ended. Cancelled, the writing goes on."""
         await self._idle.wait()
 
     async def close(self) -> None:

@@ -34,7 +34,7 @@ __all__ = ["Counters", "Reflector", "Tuning"]
 
 _log = structlog.get_logger(__name__)
 
-_LASTED_S = 10.0  # a stream that lasted this long worked: the next failure is a new one
+_LASTED_S = 10.0  # a stream that lasted this long worked
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ class Reflector(Generic[T, K]):
         """
         backoff = Backoff(self._rng, first_s=self._tuning.backoff_first_s, cap_s=self._tuning.backoff_cap_s)
         while True:
-            began = self._clock.now()
+            began, reached = self._clock.now(), self._view.resume
             source = self._next_source()
             failure: FairleadError | None = None
             try:
@@ -189,7 +189,10 @@ class Reflector(Generic[T, K]):
                     raise  # wrong from the start; later it is a credential plugin's bad day
                 failure = error
             lasted_s = self._clock.now() - began
-            if lasted_s > _LASTED_S:
+            # A stream that got somewhere before the network cut it worked: the next failure is a new one.
+            # One that was refused or could not be believed may have got somewhere every time.
+            got_on = isinstance(failure, Unreachable) and self._view.resume not in (None, reached)
+            if got_on or lasted_s > _LASTED_S:
                 backoff.reset()
             if failure is not None:
                 wait_s = backoff.next_s(failure.retry_after_s if isinstance(failure, ApiError) else None)

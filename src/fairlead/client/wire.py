@@ -118,7 +118,12 @@ def _decoder(kind: type[Any]) -> Callable[[bytes], Any]:
 
 def read_as(data: bytes, kind: type[Any] | None) -> Any:
     """An answer as the struct `kind`, or as plain data."""
-    return plain(data) if kind is None else _decoder(kind)(data)  # type: ignore[arg-type]  # types hash
+    if kind is None:
+        return plain(data)
+    try:
+        return _decoder(kind)(data)  # type: ignore[arg-type]  # types hash
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise BadObject(kind.__name__, "", f"cannot be read: {error}") from error
 
 
 def plain(data: bytes) -> Plain:
