@@ -32,8 +32,6 @@ __all__ = [
     "Unschedulable",
     "UntoleratedTaint",
     "VolumeElsewhere",
-    "VolumeGone",
-    "VolumeLookup",
     "VolumeNoMatch",
     "VolumeNoSpace",
     "VolumeZoneMismatch",
@@ -152,16 +150,6 @@ class TooManyVolumes(Reason):
 
 
 @dataclass(frozen=True, slots=True)
-class VolumeLookup(Reason):
-    """A claim that is needed to judge a node could not be used; the words say which and why."""
-
-    words: str
-
-    def __str__(self) -> str:
-        return self.words
-
-
-@dataclass(frozen=True, slots=True)
 class VolumeElsewhere(Reason):
     """A bound volume cannot be reached from there."""
 
@@ -180,13 +168,6 @@ class VolumeNoSpace(Reason):
     """The storage reachable from there has too little room for a claim."""
 
     text: ClassVar[str] = "node(s) did not have enough free storage"
-
-
-@dataclass(frozen=True, slots=True)
-class VolumeGone(Reason):
-    """A claim is bound to a volume that does not exist."""
-
-    text: ClassVar[str] = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,6 +164,29 @@ def test_pods_on_a_node_come_by_priority_then_start_then_name() -> None:
     assert keys == ["default/a-high", "default/b-high", "default/early", "default/late"]
 
 
+def test_names_and_taints_that_never_come_back_are_forgotten() -> None:
+    snapshot = Cluster.from_objects([node("stays", labels={"zone": "a"})]).snapshot
+    apart = {
+        "podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "x"}}}
+            ]
+        }
+    }
+    cls = snapshot.class_of(typed(pod("x", labels={"app": "x"}, affinity=apart)))
+    for index in range(1000):
+        taint = {"key": "gone", "value": str(index), "effect": "NoSchedule"}
+        snapshot.put_node(typed_node(node(f"n{index}", taints=[taint])))
+        snapshot.put_pod(typed(pod(f"p{index}", on=f"n{index}", labels={"app": "x"})))
+        feasible = snapshot.feasible(cls)
+        assert [snapshot.nodes.name(slot) for slot in snapshot.nodes.slots() if feasible[slot]] == ["stays"]
+        snapshot.remove_pod(f"default/p{index}")
+        snapshot.remove_node(f"n{index}")
+    assert len(snapshot.nodes.column("kubernetes.io/hostname").values) < 200
+    assert len(snapshot.nodes.taint_sets) < 200
+    assert snapshot.nodes.capacity < 200
+
+
 def typed_node(thing: dict[str, Any]) -> Node:
     found = read(thing)
     assert found is not None

@@ -76,6 +76,19 @@ class LabelColumn:
             self.values.append(value)
         self.ids[slot] = found
 
+    def compact(self) -> None:
+        """Forget values that no node has any more."""
+        old = self.values
+        self.values, self.index = [], {}
+        for slot in np.flatnonzero(self.ids >= 0).tolist():
+            value = old[self.ids[slot]]
+            found = self.index.get(value)
+            if found is None:
+                found = self.index[value] = len(self.values)
+                self.values.append(value)
+            self.ids[slot] = found
+        self.version += 1
+
 
 class NodeColumns:
     """All nodes. `alive[slot]` tells which slots hold a node; all columns have `capacity` items.
@@ -96,7 +109,9 @@ class NodeColumns:
         self.taint_set: Ids = np.zeros(self.capacity, np.int32)
         self.rank: Ints = np.zeros(self.capacity, np.int64)
         self.nodes: list[Node | None] = [None] * self.capacity
+        # Distinct sets of taints, by `taint_set`; renumbered when `taint_epoch` changes.
         self.taint_sets: list[tuple[Taint, ...]] = [()]
+        self.taint_epoch = 0
         self.log: list[int] = []
         self.epoch = 0
         self.version = 0
@@ -124,10 +139,6 @@ class NodeColumns:
         if node is None:
             raise KeyError(f"no node in slot {slot}")
         return node
-
-    def names(self) -> list[str]:
-        """All nodes' names, sorted."""
-        return list(self._by_name)
 
     def slots(self) -> list[int]:
         """All nodes' slots, in the order of their names."""
@@ -201,6 +212,7 @@ class NodeColumns:
         for column in self._columns.values():
             column.set(slot, None)
         self._free.append(slot)
+        self._forget_old_values()
         self._changed(slot)
         return slot
 
@@ -210,6 +222,18 @@ class NodeColumns:
         if len(self.log) > _LOG_LIMIT:
             self.log.clear()
             self.epoch += 1
+
+    def _forget_old_values(self) -> None:
+        # Nodes come and go with names, and taints with timestamps, that never come back.
+        limit = 2 * self.count + _FIRST_CAPACITY
+        for column in self._columns.values():
+            if len(column.values) > limit:
+                column.compact()
+        if len(self.taint_sets) > limit:
+            self.taint_sets, self._taint_index = [()], {(): 0}
+            self.taint_epoch += 1
+            for slot in np.flatnonzero(self.alive).tolist():
+                self.taint_set[slot] = self._taint_set(self.node(slot).spec.taints)
 
     def _taint_set(self, taints: tuple[Taint, ...]) -> int:
         found = self._taint_index.get(taints)

@@ -18,12 +18,21 @@ UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 class Tolerance:
     """A table over the sets of taints, extended as sets appear; nodes with equal taints are one row."""
 
-    __slots__ = ("__weakref__", "_disliked", "_kept_out", "_nodes", "tolerates_cordon", "tolerations")
+    __slots__ = (
+        "__weakref__",
+        "_disliked",
+        "_epoch",
+        "_kept_out",
+        "_nodes",
+        "tolerates_cordon",
+        "tolerations",
+    )
 
     def __init__(self, nodes: NodeColumns, tolerations: tuple[Toleration, ...]) -> None:
         self.tolerations = tolerations
         self.tolerates_cordon = tolerated(UNSCHEDULABLE, tolerations)
         self._nodes = nodes
+        self._epoch = nodes.taint_epoch
         self._kept_out: Bools = np.zeros(0, np.bool_)
         self._disliked: Ints = np.zeros(0, np.int64)
 
@@ -47,6 +56,9 @@ class Tolerance:
         return None
 
     def _extend(self) -> None:
+        if self._epoch != self._nodes.taint_epoch:
+            self._epoch = self._nodes.taint_epoch
+            self._kept_out, self._disliked = self._kept_out[:0], self._disliked[:0]
         sets = self._nodes.taint_sets
         for taints in sets[len(self._kept_out) :]:
             out = self.untolerated(taints) is not None
