@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fairlead.errors import NotFound
 from fairlead.world.schema.resources import BUILTIN, PODS, Registry, Resource
 from fairlead.world.store import Change, Object, Store
 
@@ -85,10 +86,11 @@ class StoreView:
         return self._resources[kind]
 
     def resource(self, item: Object) -> Resource:
-        """The resource of an object; it must be one that is served."""
+        """The resource of an object; 404 when it is not served (any more)."""
         found = self._registry.of_kind(item["apiVersion"], item["kind"])
         if found is None:
-            raise KeyError(f"{item['apiVersion']} {item['kind']} is not served")
+            kind = f"{item['apiVersion']} {item['kind']}"
+            raise NotFound(404, "NotFound", f"the server could not find the requested resource: {kind}")
         return found
 
     def _file(self, namespace: str, name: str, pod: Object | None) -> None:

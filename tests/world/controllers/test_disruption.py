@@ -106,6 +106,14 @@ def test_evictions_stop_at_the_budget_and_go_on_when_replacements_are_ready() ->
     cluster.api.evict(second, "default")
 
 
+def test_a_pod_on_its_way_out_no_longer_counts_as_healthy() -> None:
+    cluster = guarded(3, minAvailable=1)
+    cluster.delete("Pod", names(pods(cluster, app="web"))[0])
+    cluster.run_until(seconds(0))
+    assert len(pods(cluster, app="web")) == 4  # the old one has not ended yet, its successor not begun
+    assert counts(cluster)[2] == 2
+
+
 def test_an_eviction_that_was_allowed_but_did_not_happen_is_forgotten() -> None:
     cluster = guarded(3, maxUnavailable=1)
     at = cluster.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
