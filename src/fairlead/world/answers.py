@@ -150,7 +150,8 @@ def invalid(resource: Resource, name: str, errors: Sequence[FieldError]) -> ApiE
     details["causes"] = [
         {"reason": error.reason, "message": error.text, "field": error.field} for error in errors
     ]
-    return ApiError.of(422, "Invalid", f'{resource.kind} "{name}" is invalid: {said}', details=details)
+    kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
+    return ApiError.of(422, "Invalid", f'{kind} "{name}" is invalid: {said}', details=details)
 
 
 def invalid_options(kind: str, error: FieldError) -> ApiError:

@@ -17,9 +17,8 @@ from fairlead.world.patches.fields import (
     KEY_DEFAULTS,
     Tree,
     drop_changed,
-    element_type,
-    field_at,
     fields_of,
+    inside,
     is_atomic,
     items_by_key,
     leaves,
@@ -69,14 +68,15 @@ def apply_configuration(
     mine = next((entry for entry in entries if _is(entry, manager)), None)
     others = [entry for entry in entries if entry is not mine and entry.get("operation") == "Apply"]
     _check_conflicts(others, owned, live, applied, force=force)
-    merged: Object = _merge(live, _without_bookkeeping(applied), Field(type=struct or "any"))
+    whole = Field(type=struct or "any")
+    merged: Object = _merge(live, _without_bookkeeping(applied), whole)
     if mine is not None:
-        given_up = subtract(mine["fieldsV1"], owned)
+        given_up = subtract(mine["fieldsV1"], owned, whole)
         for entry in others:
-            given_up = subtract(given_up, entry["fieldsV1"])
-        merged = _remove(merged, given_up, Field(type=struct or "any"))
+            given_up = subtract(given_up, entry["fieldsV1"], whole)
+        merged = _remove(merged, given_up, whole)
     if force:
-        others = [{**entry, "fieldsV1": subtract(entry["fieldsV1"], owned)} for entry in others]
+        others = [{**entry, "fieldsV1": subtract(entry["fieldsV1"], owned, whole)} for entry in others]
     entry = {
         "manager": manager,
         "operation": "Apply",
@@ -176,21 +176,47 @@ def _merge(live: Any, applied: Any, field: Field) -> Any:
     if is_atomic(field, applied) or type(live) is not type(applied):
         return applied
     if isinstance(applied, dict):
-        struct = field.type if field.type[:2] not in ("[]", "{}") else ""
         merged = dict(live)
         for key, value in applied.items():
-            below = field_at(struct, key) if struct else Field(type=element_type(field) or "any")
-            merged[key] = _merge(merged.get(key), value, below)
+            merged[key] = _merge(merged.get(key), value, inside(field, f"f:{key}"))
         return merged
     held, wanted = items_by_key(live, field), items_by_key(applied, field)
-    below = Field(type=element_type(field) or "any")
-    kept = [_merge(item, wanted[key], below) if key in wanted else item for key, item in held.items()]
-    return kept + [item for key, item in wanted.items() if key not in held]
+    below = inside(field, "k:")
+    return [
+        _merge(held[key], wanted[key], below)
+        if key in held and key in wanted
+        else (wanted.get(key) or held[key])
+        for key in _woven(list(held), list(wanted))
+    ]
+
+
+def _woven(held: list[str], wanted: list[str]) -> list[str]:
+    """Both lists in one: the applied order rules, and what only the live list has stays where it was.
+
+    That is: after the items it followed there, as far as those are still to come in that order.
+    """
+    shared = [key for key in wanted if key in held]
+    order: list[str] = []
+    at = 0
+    for key in wanted:
+        # What the live list has before the next shared item comes before it here as well.
+        while at < len(held) and held[at] != key:
+            if held[at] in wanted:
+                if not shared or held[at] == shared[0] or key not in shared:
+                    break
+            else:
+                order.append(held[at])
+            at += 1
+        order.append(key)
+        if shared and shared[0] == key:
+            shared.pop(0)
+        if at < len(held) and held[at] == key:
+            at += 1
+    return order + [key for key in held[at:] if key not in wanted]
 
 
 def _remove(value: Any, tree: Tree, field: Field) -> Any:
     if isinstance(value, dict):
-        struct = field.type if field.type[:2] not in ("[]", "{}") else ""
         left = dict(value)
         for key, inner in tree.items():
             name = key[2:]
@@ -199,11 +225,10 @@ def _remove(value: Any, tree: Tree, field: Field) -> Any:
             if not inner:
                 del left[name]
             else:
-                below = field_at(struct, name) if struct else Field(type=element_type(field) or "any")
-                left[name] = _remove(left[name], inner, below)
+                left[name] = _remove(left[name], inner, inside(field, key))
         return left
     if isinstance(value, list):
-        below = Field(type=element_type(field) or "any")
+        below = inside(field, "k:")
         items = []
         for key, item in items_by_key(value, field).items():
             if key not in tree:

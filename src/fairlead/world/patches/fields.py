@@ -19,6 +19,7 @@ __all__ = [
     "element_type",
     "field_at",
     "fields_of",
+    "inside",
     "is_atomic",
     "items_by_key",
     "leaves",
@@ -90,17 +91,29 @@ def leaves(tree: Tree, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
             yield (*path, key)
 
 
-def subtract(tree: Tree, other: Tree) -> Tree:
-    """What `tree` owns and `other` does not."""
+def subtract(tree: Tree, other: Tree, field: Field) -> Tree:
+    """What `tree` owns, in a value of type `field`, and `other` does not.
+
+    A struct that `other` does not touch at all is given as a leaf: it goes with its defaults.
+    """
     left: Tree = {}
     for key, inner in tree.items():
+        below = inside(field, key)
         if key not in other:
-            left[key] = inner
+            left[key] = {} if key.startswith("f:") and _struct(below) else inner
         elif inner:
-            rest = subtract(inner, other[key])
+            rest = subtract(inner, other[key], below)
             if rest:
                 left[key] = rest
     return left
+
+
+def inside(field: Field, key: str) -> Field:
+    """The type under a path element of a value of type `field`."""
+    if key.startswith("f:"):
+        struct = _struct(field)
+        return field_at(struct, key[2:]) if struct else Field(type=element_type(field) or "any")
+    return Field(type=element_type(field) or "any")
 
 
 def drop_changed(tree: Tree, old: Any, new: Any, field: Field) -> Tree:
@@ -119,10 +132,7 @@ def drop_changed(tree: Tree, old: Any, new: Any, field: Field) -> Tree:
             if before[key] == after[key]:
                 kept[key] = inner
             elif inner:
-                below = _UNTYPED if not key.startswith("f:") else field_at(_struct(field), key[2:])
-                if not key.startswith("f:"):
-                    below = Field(type=element_type(field) or "any")
-                rest = drop_changed(inner, before[key], after[key], below)
+                rest = drop_changed(inner, before[key], after[key], inside(field, key))
                 if rest:
                     kept[key] = rest
     return kept
@@ -135,4 +145,4 @@ def _members(value: Any, field: Field) -> dict[str, Any]:
 
 
 def _struct(field: Field) -> str:
-    return field.type if field.type[:2] not in ("[]", "{}") else ""
+    return field.type if "." in field.type and field.type[:2] not in ("[]", "{}") else ""

@@ -46,14 +46,14 @@ def _merge_map(old: Object, patch: Object, struct: str) -> Object:
         if key.startswith("$"):
             continue
         field = _field(struct, key)
-        if value is None:
+        if value is None or (isinstance(value, dict) and _DIRECTIVE in value and key not in merged):
             merged.pop(key, None)
-        elif isinstance(value, dict) and (key not in merged or isinstance(merged[key], dict)):
-            merged[key] = _merge_map(merged.get(key) or {}, value, _inside(field))
+        elif isinstance(value, dict) and isinstance(merged.get(key), dict):
+            merged[key] = _merge_map(merged[key], value, _inside(field))
         elif isinstance(value, list):
             merged[key] = _merge_list(merged.get(key), value, field, patch.get(_ORDER + key))
         else:
-            merged[key] = value
+            merged[key] = _plain(value)
     _merge_by_directive_alone(merged, patch, struct)
     return merged
 
@@ -78,7 +78,7 @@ def _merge_list(old: Any, patch: list[Any], field: Field, order: Any) -> list[An
         merged = list(dict.fromkeys([*old, *patch]))
         return _ordered(merged, old, patch if order is None else order, field)
     if any(isinstance(item, dict) and item.get(_DIRECTIVE) == "replace" for item in patch):
-        return [_plain(item) for item in patch if item.get(_DIRECTIVE) != "replace"]
+        return [_plain(item) for item in patch if _DIRECTIVE not in item]
     merged = list(old)
     for item in patch:
         key = _key_of(item, field)
@@ -86,7 +86,7 @@ def _merge_list(old: Any, patch: list[Any], field: Field, order: Any) -> list[An
         if item.get(_DIRECTIVE) == "delete":
             merged = [held for held in merged if held.get(field.merge_key) != key]
         elif at is None:
-            merged.append(_merge_map({}, item, field.element))
+            merged.append(_plain(item))
         else:
             merged[at] = _merge_map(merged[at], item, field.element)
     named = [item for item in patch if item.get(_DIRECTIVE) != "delete"]
@@ -140,7 +140,7 @@ def _inside(field: Field) -> str:
 
 
 def _plain(value: Any) -> Any:
-    # What is taken over as it is has no directives left in it.
+    # What meets nothing to merge with is taken over as it is: its directives are not followed, only dropped.
     if isinstance(value, dict):
         return {
             key: _plain(member)

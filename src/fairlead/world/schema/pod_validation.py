@@ -297,6 +297,42 @@ def _check_spread(constraints: Any, path: str) -> list[FieldError]:
     return errors
 
 
+# In the order in which the API server looks at them.
+_SOURCE_ORDER = (
+    "emptyDir",
+    "hostPath",
+    "gitRepo",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "secret",
+    "nfs",
+    "iscsi",
+    "glusterfs",
+    "flocker",
+    "persistentVolumeClaim",
+    "rbd",
+    "cinder",
+    "cephfs",
+    "quobyte",
+    "downwardAPI",
+    "fc",
+    "flexVolume",
+    "configMap",
+    "azureFile",
+    "vsphereVolume",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "azureDisk",
+    "storageos",
+    "projected",
+    "scaleIO",
+    "csi",
+    "ephemeral",
+    "image",
+)
+_SOURCES = {name: order for order, name in enumerate(_SOURCE_ORDER)}
+
+
 def _check_volumes(spec: Object, path: str) -> list[FieldError]:
     errors = []
     seen: set[str] = set()
@@ -307,6 +343,9 @@ def _check_volumes(spec: Object, path: str) -> list[FieldError]:
         elif name in seen:
             errors.append(duplicate(f"{path}.volumes[{index}].name", name))
         seen.add(name)
+        for extra in sorted(volume.keys() & _SOURCES, key=_SOURCES.__getitem__)[1:]:
+            why = "may not specify more than 1 volume type"
+            errors.append(field_forbidden(f"{path}.volumes[{index}].{extra}", why))
     for group in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(group) or ()):
             for at, mount in enumerate(container.get("volumeMounts") or ()):

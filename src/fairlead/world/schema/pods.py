@@ -1,7 +1,7 @@
 """Pods: what is filled in, and what a creator may not choose.
 
-`default_pod_spec` also serves the pod templates of workloads; requests from limits and service
-links are a pod's alone.
+`default_pod_spec` also serves the pod templates of workloads; requests from limits, host
+ports and service links are a pod's alone.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ def default_pod(pod: Object) -> None:
     spec.setdefault("enableServiceLinks", True)
     for container in _containers(spec):
         _requests_from_limits(container["resources"])
+        for port in container.get("ports") or () if spec.get("hostNetwork") else ():
+            port.setdefault("hostPort", port["containerPort"])
     if "resources" in spec:
         _requests_from_limits(spec["resources"])
     # The service account admission plugin's part; tokens are not mounted here, nothing would read them.
@@ -43,9 +45,8 @@ def default_pod_spec(spec: Object) -> None:
     spec.setdefault("schedulerName", "default-scheduler")
     spec.setdefault("terminationGracePeriodSeconds", 30)
     spec.setdefault("securityContext", {})
-    host_network = spec.get("hostNetwork", False)
     for container in _containers(spec):
-        _default_container(container, host_network)
+        _default_container(container)
     for volume in spec.get("volumes") or ():
         _default_volume(volume)
 
@@ -109,15 +110,13 @@ def _containers(spec: Object) -> list[Object]:
     return [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
 
 
-def _default_container(container: Object, host_network: bool) -> None:
+def _default_container(container: Object) -> None:
     container.setdefault("terminationMessagePath", "/dev/termination-log")
     container.setdefault("terminationMessagePolicy", "File")
     if "imagePullPolicy" not in container:
         container["imagePullPolicy"] = _pull_policy(container.get("image", ""))
     for port in container.get("ports") or ():
         port.setdefault("protocol", "TCP")
-        if host_network:
-            port.setdefault("hostPort", port["containerPort"])
     for probe in ("livenessProbe", "readinessProbe", "startupProbe"):
         if probe in container:
             _default_probe(container[probe])
