@@ -16,14 +16,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
-from fairlead.engine.snapshot.nodes import CPU_ROW, MEMORY_ROW, Bools, Ints, Slots
+from fairlead.engine.snapshot.nodes import CPU_ROW, MEMORY_ROW, Bools, Ints, NodeColumns, Slots
 
 if TYPE_CHECKING:
     from fairlead.engine.classes import PodClass
     from fairlead.engine.snapshot.snapshot import Snapshot
 
-__all__ = ["FULL", "Refill", "score", "table"]
+__all__ = ["FULL", "Basis", "Refill", "score", "table"]
+
+Doubles = npt.NDArray[np.float64]
 
 FULL = 10_000
 _HALF = FULL // 2
@@ -55,29 +58,56 @@ def table(snapshot: Snapshot, cls: PodClass, slots: Slots, first: int, levels: i
     return np.where(fits, _rooms(snapshot, cls, slots, added), -1)
 
 
+class Basis:
+    """What ranking reads of nodes' sizes, kept until a node changes."""
+
+    __slots__ = ("_nodes", "_version", "both", "cpu", "cpu_divisor", "memory", "memory_divisor")
+
+    cpu: Ints
+    memory: Ints
+    cpu_divisor: Doubles
+    memory_divisor: Doubles
+    both: Ints
+
+    def __init__(self, nodes: NodeColumns) -> None:
+        self._nodes = nodes
+        self._version = -1
+
+    def fresh(self) -> Basis:
+        """Itself, up to date."""
+        nodes = self._nodes
+        if self._version != nodes.version:
+            self._version = nodes.version
+            self.cpu, self.memory = nodes.alloc[CPU_ROW].copy(), nodes.alloc[MEMORY_ROW] >> _MEMORY_SHIFT
+            # A resource that a node lacks counts for nothing; dividing by one keeps it at that.
+            self.cpu_divisor = np.maximum(self.cpu, 1).astype(np.float64)
+            self.memory_divisor = np.maximum(self.memory, 1).astype(np.float64)
+            self.both = ((self.cpu > 0) & (self.memory > 0)).astype(np.int64)
+        return self
+
+
 def _rooms(snapshot: Snapshot, cls: PodClass, slots: Slots | slice, added: Ints | int) -> Ints:
     nodes, requests, asked = snapshot.nodes, cls.requests, dict(cls.row_amounts)
-    cpu, memory = nodes.alloc[CPU_ROW][slots], nodes.alloc[MEMORY_ROW][slots] >> _MEMORY_SHIFT
+    basis = snapshot.basis.fresh()
+    cpu, memory, both = basis.cpu[slots], basis.memory[slots], basis.both[slots]
+    by_cpu, by_memory = basis.cpu_divisor[slots], basis.memory_divisor[slots]
     taken_cpu = nodes.ranked[0][slots] + (added + 1) * requests.ranked_cpu_milli
     taken_memory = (nodes.ranked[1][slots] + (added + 1) * requests.ranked_memory) >> _MEMORY_SHIFT
-    some_cpu, some_memory = np.maximum(cpu, 1), np.maximum(memory, 1)
-    has_cpu, has_memory = cpu > 0, memory > 0
-    total = _part(taken_cpu if snapshot.pack else cpu - taken_cpu, some_cpu)
-    total *= has_cpu & (taken_cpu <= cpu)
-    part = _part(taken_memory if snapshot.pack else memory - taken_memory, some_memory)
-    part *= has_memory & (taken_memory <= memory)
-    total += part
-    both = has_cpu & has_memory
+    # Beyond what the node has, neither much nor little is worth anything.
+    if snapshot.pack:
+        total = _part(taken_cpu * (taken_cpu <= cpu), by_cpu)
+        total += _part(taken_memory * (taken_memory <= memory), by_memory)
+    else:
+        total = _part(np.maximum(cpu - taken_cpu, 0), by_cpu)
+        total += _part(np.maximum(memory - taken_memory, 0), by_memory)
     # The mean over the resources that the node has.
     total >>= both
     more_cpu, more_memory = asked.get(CPU_ROW, 0), asked.get(MEMORY_ROW, 0)
     if more_cpu or more_memory:
         used_cpu = nodes.used[CPU_ROW][slots] + added * more_cpu
         used_memory = nodes.used[MEMORY_ROW][slots] + added * more_memory
-        better = _gap(used_cpu, some_cpu, used_memory >> _MEMORY_SHIFT, some_memory)
-        better -= _gap(
-            used_cpu + more_cpu, some_cpu, (used_memory + more_memory) >> _MEMORY_SHIFT, some_memory
-        )
+        better = _gap(used_cpu, by_cpu, used_memory, by_memory)
+        better -= _gap(used_cpu + more_cpu, by_cpu, used_memory + more_memory, by_memory)
         better *= both
         better += _HALF
         better >>= 1
@@ -86,17 +116,17 @@ def _rooms(snapshot: Snapshot, cls: PodClass, slots: Slots | slice, added: Ints 
     return total
 
 
-def _gap(used_cpu: Ints, cpu: Ints, used_memory: Ints, memory: Ints) -> Ints:
+def _gap(used_cpu: Ints, by_cpu: Doubles, used_memory: Ints, by_memory: Doubles) -> Ints:
     """How far the balance is from perfect."""
-    gap: Ints = np.minimum(_part(used_cpu, cpu), FULL)
-    gap -= np.minimum(_part(used_memory, memory), FULL)
+    gap: Ints = np.minimum(_part(used_cpu, by_cpu), FULL)
+    gap -= np.minimum(_part(used_memory >> _MEMORY_SHIFT, by_memory), FULL)
     np.abs(gap, out=gap)
     gap >>= 1
     return gap
 
 
-def _part(amount: Ints, whole: Ints) -> Ints:
-    """FULL * amount // whole, for amounts that are not negative or whose outcome is not used.
+def _part(amount: Ints, whole: Doubles) -> Ints:
+    """FULL * amount // whole.
 
     A division of doubles, which is several times as fast and exact here: numerator and denominator are
     integers below 2**53, and then the quotient cannot be rounded up to the next integer.

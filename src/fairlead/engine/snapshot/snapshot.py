@@ -12,7 +12,7 @@ from typing import Literal
 
 from fairlead.engine import ranking, rules
 from fairlead.engine.classes import PodClass
-from fairlead.engine.ranking import runs
+from fairlead.engine.ranking import room, runs
 from fairlead.engine.reasons import Rejection
 from fairlead.engine.rules import volume_binding
 from fairlead.engine.rules.verdicts import Verdicts
@@ -73,6 +73,7 @@ class Snapshot(Placements):
         self.device_classes: dict[str, str] = {}
         self.owners = Owners()
         self.pack = ranking_mode == "pack"
+        self.basis = room.Basis(nodes)
 
     # Events
 
