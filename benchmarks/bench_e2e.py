@@ -178,7 +178,7 @@ def pod(index: int, scheduler: str) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": f"pod-{index:05}", "labels": {"app": f"app-{index % 100}"}},
+        "metadata": {"name": f"pod-{index:05}", "labels": {"app": f"app-{index // 100}"}},
         "spec": {
             "schedulerName": scheduler,
             "containers": [{"name": "main", "image": "image", "resources": {"requests": requests}}],

@@ -24,6 +24,7 @@ from yarl import URL
 from fairlead.client.clock import WALL_CLOCK, Clock
 from fairlead.client.config import Target
 from fairlead.client.credentials import Credential, Source, source_of
+from fairlead.client.express import Express
 from fairlead.client.status import status_error
 from fairlead.client.tls import client_context
 from fairlead.errors import ApiError, BadKubeconfig, NotSent, Unreachable
@@ -73,6 +74,8 @@ class Connection:
         self._made_headers: dict[tuple[str, str | None], CIMultiDict[str]] = {}
         self._timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=connect_timeout_s)
         self._session: aiohttp.ClientSession | None = None
+        self._express: Express | None = None
+        self._express_heads: dict[tuple[str, str], bytes] = {}
         self._credential: Credential | None = None
         self._closed = False
 
@@ -95,6 +98,9 @@ class Connection:
         For the moment after a suspension: bytes that wait in an old socket must not be sent now.
         """
         session, self._session = self._session, None
+        express, self._express = self._express, None
+        if express is not None:
+            express.close()
         if session is not None:
             await session.close()
 
@@ -158,6 +164,8 @@ class Connection:
     async def _send(
         self, call: _Call, credential: Credential, timeout_s: float | None, fence: Fence | None
     ) -> bytes:
+        if call.body is not None and self.proxy is None:
+            return await self._send_express(call, credential, timeout_s, fence)
         timeout = self._timeout
         if fence is not None or timeout_s is not None:
             timeout_s = timeout_s or self.timeout_s
@@ -169,6 +177,45 @@ class Connection:
         if response.status >= 400:
             raise _error_of(response, answer)
         return answer
+
+    async def _send_express(
+        self, call: _Call, credential: Credential, timeout_s: float | None, fence: Fence | None
+    ) -> bytes:
+        """Writes are small and many: they go without aiohttp, which costs several times their CPU."""
+        express = await self._express_for(credential)
+        timeout_s = timeout_s or self.timeout_s
+        if fence is not None:
+            timeout_s = min(timeout_s, fence.check())
+        kind = (call.accept, call.content_type)
+        head = self._express_heads.get(kind)
+        if head is None:
+            head = self._express_heads[kind] = express.head(self._headers_for(call, credential).items())
+        path = call.url[len(self.target.server.url) :]
+        check = fence.check if fence is not None else None
+        reply = await express.send(
+            call.method,
+            path,
+            head,
+            call.body or b"",
+            what=f"{call.method} {call.url}",
+            timeout_s=timeout_s,
+            check=check,
+        )
+        if reply.status >= 400:
+            raise status_error(reply.body, reply.status, reply.reason, reply.retry_after)
+        return reply.body
+
+    async def _express_for(self, credential: Credential) -> Express:
+        await self._use(credential)
+        if self._express is None:
+            context = self._context(credential)
+            self._express = Express(
+                self.target.server.url,
+                tls=context if isinstance(context, ssl.SSLContext) else None,
+                tls_name=self.target.server.tls_name,
+                connect_timeout_s=self._connect_timeout_s,
+            )
+        return self._express
 
     async def _begin(
         self, call: _Call, credential: Credential, timeout: aiohttp.ClientTimeout, fence: Fence | None
@@ -205,14 +252,18 @@ class Connection:
             self._made_headers[call.accept, content_type] = headers
         return headers
 
-    async def _session_for(self, credential: Credential) -> aiohttp.ClientSession:
+    async def _use(self, credential: Credential) -> None:
         if self._closed:
             raise NotSent(f"{self.target.server.url}: the connection was closed")
         if credential is not self._credential:
             known, self._credential = self._credential, credential
             self._made_headers = {}
+            self._express_heads = {}
             if known is not None and known.certificate != credential.certificate:
                 await self.reset()  # connections are made with a certificate: another one needs new ones
+
+    async def _session_for(self, credential: Credential) -> aiohttp.ClientSession:
+        await self._use(credential)
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(
