@@ -47,7 +47,9 @@ _STRATEGIES: dict[str, Strategy] = {
         on_create=others.volume_on_create,
         validate=validation.validate_claim,
     ),
-    "podtemplates": _COUNTED,
+    "podtemplates": Strategy(
+        default=workloads.default_pod_template, validate=validation.validate_pod_template, generation=True
+    ),
     "replicationcontrollers": Strategy(default=workloads.default_replication_controller, generation=True),
     "deployments.apps": Strategy(
         default=workloads.default_deployment,

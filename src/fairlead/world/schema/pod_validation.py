@@ -47,7 +47,7 @@ def _check_cost(pod: Object) -> list[FieldError]:
 
 def validate_pod_spec(spec: Object, path: str) -> list[FieldError]:
     """Problems of a pod's spec, wherever it stands."""
-    errors = _check_containers(spec, path)
+    errors = _check_volumes(spec, path) + _check_containers(spec, path) + _check_mounts(spec, path)
     errors += _one_of(spec, path, "restartPolicy", ("Always", "OnFailure", "Never"))
     errors += _one_of(spec, path, "dnsPolicy", ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"))
     deadline = spec.get("activeDeadlineSeconds")
@@ -58,7 +58,6 @@ def validate_pod_spec(spec: Object, path: str) -> list[FieldError]:
     errors += _check_tolerations(spec.get("tolerations") or (), f"{path}.tolerations")
     errors += _check_affinity(spec.get("affinity") or {}, f"{path}.affinity")
     errors += _check_spread(spec.get("topologySpreadConstraints") or (), f"{path}.topologySpreadConstraints")
-    errors += _check_volumes(spec, path)
     seen: set[str] = set()
     for index, gate in enumerate(spec.get("schedulingGates") or ()):
         if gate.get("name", "") in seen:
@@ -346,6 +345,12 @@ def _check_volumes(spec: Object, path: str) -> list[FieldError]:
         for extra in sorted(volume.keys() & _SOURCES, key=_SOURCES.__getitem__)[1:]:
             why = "may not specify more than 1 volume type"
             errors.append(field_forbidden(f"{path}.volumes[{index}].{extra}", why))
+    return errors
+
+
+def _check_mounts(spec: Object, path: str) -> list[FieldError]:
+    errors = []
+    seen = {volume.get("name", "") for volume in spec.get("volumes") or ()}
     for group in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(group) or ()):
             for at, mount in enumerate(container.get("volumeMounts") or ()):

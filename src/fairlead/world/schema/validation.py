@@ -29,6 +29,7 @@ __all__ = [
     "validate_lease",
     "validate_node",
     "validate_pdb",
+    "validate_pod_template",
     "validate_priority_class",
     "validate_replica_set",
     "validate_service",
@@ -101,6 +102,11 @@ def validate_stateful_set(new: Object, old: Object | None) -> list[FieldError]:
 def validate_daemon_set(new: Object, old: Object | None) -> list[FieldError]:
     """Problems of a DaemonSet."""
     return _immutable(new, old, "selector") + _selects_template(new, "Always")
+
+
+def validate_pod_template(new: Object, old: Object | None) -> list[FieldError]:
+    """Problems of a PodTemplate."""
+    return validate_pod_spec(new["template"]["spec"], "template.spec")
 
 
 def validate_job(new: Object, old: Object | None) -> list[FieldError]:

@@ -11,6 +11,7 @@ __all__ = [
     "default_daemon_set",
     "default_deployment",
     "default_job",
+    "default_pod_template",
     "default_replica_set",
     "default_replication_controller",
     "default_stateful_set",
@@ -18,6 +19,11 @@ __all__ = [
 ]
 
 Object = dict[str, Any]
+
+
+def default_pod_template(item: Object) -> None:
+    """Fill a PodTemplate's defaults."""
+    _default_template(item)
 
 
 def default_deployment(item: Object) -> None:
