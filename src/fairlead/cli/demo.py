@@ -18,7 +18,6 @@ from rich.console import Console
 from rich.text import Text
 
 from fairlead.engine.rules.verdicts import Verdicts
-from fairlead.errors import FairleadError
 from fairlead.nodegroups import NodeGroup, read_groups
 from fairlead.world.autoscaler import Pacing
 from fairlead.world.clock import VirtualClock, WallClock
@@ -70,12 +69,10 @@ async def _tell_live(console: Console, *, stay: bool) -> None:
         loop.add_signal_handler(name, stop.set)
     world = _world(WallClock())
     narrator = Narrator(world, console)
-    changed = asyncio.Event()
-    world.store.subscribe(lambda change: changed.set())
     async with await world.serve() as serving:
         narrator.say("", f"the API server listens on {serving.url}")
         for goal in _story(world, narrator):
-            if not await _until(goal, changed, stop):
+            if not await _reached(world, goal, stop):
                 narrator.chapter("Interrupted.")
                 return
         narrator.chapter("The end: nothing is left to repair.")
@@ -87,23 +84,18 @@ async def _tell_live(console: Console, *, stay: bool) -> None:
             await stop.wait()
 
 
-async def _until(goal: Goal, changed: asyncio.Event, stop: asyncio.Event) -> bool:
+async def _reached(world: World, goal: Goal, stop: asyncio.Event) -> bool:
     """Wait for a goal; False when the user does not want to."""
     stopped = asyncio.ensure_future(stop.wait())
+    reached = asyncio.ensure_future(world.wait_until(goal, timedelta(seconds=_PATIENCE_S)))
     try:
-        async with asyncio.timeout(_PATIENCE_S):
-            while not goal():
-                changed.clear()
-                woken = asyncio.ensure_future(changed.wait())
-                await asyncio.wait({woken, stopped}, return_when=asyncio.FIRST_COMPLETED)
-                woken.cancel()
-                if stop.is_set():
-                    return False
-    except TimeoutError as error:
-        raise FairleadError(f"the story got stuck for {_PATIENCE_S:.0f} s: this is a defect") from error
+        await asyncio.wait({reached, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        if reached.done():
+            await reached  # raises if the story got stuck
+        return reached.done()
     finally:
+        reached.cancel()
         stopped.cancel()
-    return True
 
 
 # The cluster and the story

@@ -179,6 +179,23 @@ class World:
 
     # Wall clock
 
+    async def wait_until(self, goal: Callable[[], Any], limit: timedelta = timedelta(seconds=30)) -> None:
+        """Wait until a condition holds, looking after each change; `NotReached` after `limit`.
+
+        Cancelled, it leaves nothing behind.
+        """
+        changed = asyncio.Event()
+        stop = self.store.subscribe(lambda change: changed.set())
+        try:
+            async with asyncio.timeout(limit.total_seconds()):
+                while not goal():
+                    changed.clear()
+                    await changed.wait()
+        except TimeoutError as error:
+            raise NotReached(f"the condition did not hold within {limit.total_seconds():g} s") from error
+        finally:
+            stop()
+
     async def serve(
         self, host: str = "127.0.0.1", port: int = 0, *, kubeconfig: Path | None = None
     ) -> Serving:

@@ -47,23 +47,26 @@ def test_an_hour_of_a_busy_cluster_takes_seconds() -> None:
 
 async def test_on_the_wall_clock_the_cluster_lives_by_itself_and_answers_over_http() -> None:
     cluster = World([node("n1")], clock=WallClock(), pace=Pace(start=seconds(0)))
-    changed = asyncio.Event()
-    cluster.store.subscribe(lambda change: changed.set())
     async with await cluster.serve() as serving, aiohttp.ClientSession() as session, asyncio.timeout(30):
         config = yaml.safe_load(serving.kubeconfig.read_text())
         assert config["clusters"][0]["cluster"]["server"] == serving.url
         path = f"{serving.url}/apis/apps/v1/namespaces/default/deployments"
         async with session.post(path, json=deployment("web", 3)) as answer:
             assert answer.status == 201
-        while len(ready(cluster, app="web")) < 3:
-            changed.clear()
-            await changed.wait()
+        await cluster.wait_until(lambda: len(ready(cluster, app="web")) == 3)
         async with session.get(f"{serving.url}/api/v1/namespaces/default/pods") as answer:
             items = json.loads(await answer.text())["items"]
         assert [item["status"]["phase"] for item in items] == ["Running"] * 3
         folder = serving.kubeconfig.parent
         assert folder.exists()
     assert not folder.exists()
+
+
+async def test_on_the_wall_clock_a_condition_that_never_holds_is_reported() -> None:
+    cluster = World(clock=WallClock())
+    async with await cluster.serve():
+        with pytest.raises(NotReached):
+            await cluster.wait_until(lambda: False, limit=seconds(0.05))
 
 
 async def test_a_kubeconfig_that_was_asked_for_stays(tmp_path: Path) -> None:
