@@ -7,10 +7,10 @@ from collections import Counter
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.units import budget, node, pod
 
 from fairlead.engine.cluster import Cluster
 from fairlead.engine.plan import Plan
+from support.units import budget, node, pod
 
 NEAR_DB = {
     "podAffinity": {
@@ -93,8 +93,9 @@ def applied(things: list[dict], plan: Plan) -> list[dict]:
             web_evicted += thing["metadata"]["labels"].get("app") == "web"
             continue
         if thing["kind"] == "Pod" and key in bound:
-            thing = {**thing, "spec": {**thing["spec"], "nodeName": bound[key]}}
-        found.append(thing)
+            found.append({**thing, "spec": {**thing["spec"], "nodeName": bound[key]}})
+        else:
+            found.append(thing)
     return [spent(thing, web_evicted) for thing in found]
 
 
