@@ -74,8 +74,7 @@ class Autoscaler:
             item = new or old
             assert item is not None
             key = key_of(item)
-            waits = new is not None and unschedulable(new) and not terminating(new)
-            if waits and not (new or {})["spec"].get("nodeName"):
+            if new is not None and _wants_room(new):
                 known = key in self._pending
                 self._pending[key] = None
                 if known:
@@ -272,6 +271,12 @@ class Autoscaler:
         del self._doomed[name]
         self._pools.set_target(group, self._pools.target(group) - 1)
         return [Delete(node)]
+
+
+def _wants_room(pod: Obj) -> bool:
+    # Who was promised a place on a node (by preemption) needs no new one.
+    promised = (pod.get("status") or {}).get("nominatedNodeName")
+    return unschedulable(pod) and not (promised or terminating(pod) or pod["spec"].get("nodeName"))
 
 
 def _largest_first(pod: Pod) -> tuple[int, int, str]:

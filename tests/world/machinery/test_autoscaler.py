@@ -115,6 +115,27 @@ def test_it_acts_only_on_pods_that_are_marked_unschedulable() -> None:
     assert not cluster.all("Node")
 
 
+def test_a_pod_that_was_promised_a_place_brings_no_node_until_the_promise_is_taken_back() -> None:
+    cluster = scaled(group(), scheduler=False)
+    cluster.create(replica_set("web", 1))
+    cluster.run_until(lambda: pods(cluster))
+    waits = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+
+    def say(nominated: str) -> None:
+        [found] = pods(cluster)
+        said = {**found["status"], "conditions": [waits], "nominatedNodeName": nominated}
+        cluster.api.update(
+            cluster.runner.view.resource(found), {**found, "status": said}, subresource="status"
+        )
+
+    say("some-node")
+    cluster.run_until(seconds(600))
+    assert not cluster.all("Node")
+    say("")
+    cluster.run_until(seconds(600))
+    assert len(cluster.all("Node")) == 1
+
+
 def test_it_cannot_see_rules_that_only_fairlead_knows() -> None:
     cluster = scaled(group(cpu=4))
     web = deployment("web", 2, pods=asking("1"))
