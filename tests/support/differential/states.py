@@ -62,7 +62,9 @@ class _Generator:
             state.objects.append(
                 {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
             )
-        names = [f"n{index}" for index in range(rng.randint(2, 7))]
+        # Now and then more than nine, because counts are sorted as strings.
+        number = rng.randint(2, 7) if self.chance(0.85) else rng.randint(10, 16)
+        names = [f"n{index}" for index in range(number)]
         state.objects += [self.node(name) for name in names]
         state.objects += storage_objects(rng, names)
         for index in range(rng.randint(0, 14)):
@@ -87,6 +89,8 @@ class _Generator:
             labels[HOSTNAME] = name
         if self.chance(0.85):
             labels[ZONE] = rng.choice("abc")
+        if self.chance(0.5):
+            labels["topology.ebs.csi.aws.com/zone"] = rng.choice("abc")
         if self.chance(0.3):
             labels[REGION] = rng.choice(["r1", "r2"])
         if self.chance(0.5):

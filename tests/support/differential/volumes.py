@@ -9,6 +9,9 @@ Object = dict[str, Any]
 
 ZONE = "topology.kubernetes.io/zone"
 BOUND = "pv.kubernetes.io/bind-completed"
+OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"
+MIGRATED = "storage.alpha.kubernetes.io/migrated-plugins"
+PLUGINS = ["", "kubernetes.io/aws-ebs", "kubernetes.io/gce-pd,kubernetes.io/aws-ebs"]
 SELECTED = "volume.kubernetes.io/selected-node"
 
 
@@ -59,7 +62,7 @@ def storage_objects(rng: random.Random, nodes: list[str]) -> list[Object]:
                 {
                     "apiVersion": "storage.k8s.io/v1",
                     "kind": "CSINode",
-                    "metadata": {"name": name},
+                    "metadata": {"name": name, "annotations": {MIGRATED: rng.choice(PLUGINS)}},
                     "spec": {"drivers": drivers},
                 }
             )
@@ -126,7 +129,19 @@ class StorageGenerator:
         for _ in range(1 if self.rng.random() < 0.7 else 2):
             kind = self.rng.choice(
                 [
-                    *("bound", "bound-zone", "csi", "make", "make-a", "static", "space", "ebs", "once") * 3,
+                    *(
+                        "bound",
+                        "bound-zone",
+                        "csi",
+                        "disk",
+                        "make",
+                        "make-a",
+                        "static",
+                        "space",
+                        "ebs",
+                        "once",
+                    )
+                    * 3,
                     *("missing", "lost", "going", "now", "prebound", "made", "made", "chosen", "gone"),
                 ]
             )
@@ -152,13 +167,19 @@ class StorageGenerator:
         }
         source: Object = {"persistentVolumeClaim": {"claimName": name}}
         volume = f"pv-{number}"
-        if kind in ("bound", "bound-zone", "csi", "lost", "going", "once", "gone"):
+        if kind in ("bound", "bound-zone", "csi", "disk", "lost", "going", "once", "gone"):
             claim["metadata"]["annotations"][BOUND] = "yes"
             spec.update(volumeName=volume, storageClassName="")
         if kind == "bound":
             self._volume(volume, claim, affinity=True)
         elif kind == "bound-zone":
             self._volume(volume, claim, labels={ZONE: rng.choice(["a", "b", "a__b"])})
+        elif kind == "disk":
+            zoned = rng.random() < 0.6
+            place = (
+                {rng.choice([ZONE, OLD_ZONE]): rng.choice("ab")} if not zoned and rng.random() < 0.6 else {}
+            )
+            self._volume(volume, claim, affinity=zoned, labels=place, disk=True)
         elif kind == "csi":
             self._volume(volume, claim, csi="make.example.com")
         elif kind == "lost":
@@ -204,6 +225,7 @@ class StorageGenerator:
         affinity: bool = False,
         labels: dict[str, str] | None = None,
         csi: str = "",
+        disk: bool = False,
         free: str = "",
     ) -> None:
         rng = self.rng
@@ -221,6 +243,10 @@ class StorageGenerator:
             }
         if csi:
             spec["csi"] = {"driver": csi, "volumeHandle": rng.choice(["h1", "h2", "h3"])}
+        elif disk:
+            spec["awsElasticBlockStore"] = {
+                "volumeID": rng.choice(["vol-1", "vol-7", "aws://a/vol-0a1b2c3d"])
+            }
         else:
             spec["hostPath"] = {"path": "/data"}
         if affinity:

@@ -76,7 +76,7 @@ def find(snapshot: Snapshot, cls: PodClass) -> Iterator[Finding]:
         for claim in bound:
             volume = snapshot.storage.volumes.get(claim.spec.volume_name)
             if volume is not None:
-                elsewhere |= ~volume_matching.reach(snapshot, volume)
+                elsewhere |= ~volume_matching.reach_bound(snapshot, volume)
         yield Finding(VolumeElsewhere(), elsewhere, unresolvable=True)
     if not waiting:
         return
@@ -90,7 +90,7 @@ def fits(snapshot: Snapshot, cls: PodClass, slot: int) -> bool:
     bound, waiting = _claims(snapshot.storage, cls)
     for claim in bound:
         volume = snapshot.storage.volumes.get(claim.spec.volume_name)
-        if volume is not None and not volume_matching.reach(snapshot, volume)[slot]:
+        if volume is not None and not volume_matching.reach_bound(snapshot, volume)[slot]:
             return False
     if not waiting:
         return waiting is not None

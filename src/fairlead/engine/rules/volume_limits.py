@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairlead.engine.reasons import TooManyVolumes
+from fairlead.engine.rules import volume_migration
 from fairlead.engine.rules.verdicts import Finding
 from fairlead.engine.snapshot.storage import Storage, claim_class, claim_name
-from fairlead.kube.pod import Disk, Volume
-from fairlead.kube.storage import PersistentVolume, PersistentVolumeClaim
+from fairlead.kube.pod import Volume
+from fairlead.kube.storage import PersistentVolumeClaim
 
 if TYPE_CHECKING:
     from fairlead.engine.classes import PodClass
@@ -25,15 +26,6 @@ __all__ = ["concerns", "find", "fits"]
 
 # Attached volumes: unique name → driver.
 Attached = dict[tuple[str, str], str]
-
-_DRIVERS = {
-    "kubernetes.io/aws-ebs": "ebs.csi.aws.com",
-    "kubernetes.io/azure-disk": "disk.csi.azure.com",
-    "kubernetes.io/cinder": "cinder.csi.openstack.org",
-    "kubernetes.io/gce-pd": "pd.csi.storage.gke.io",
-    "kubernetes.io/portworx-volume": "pxd.portworx.com",
-}
-_GCE_HANDLE = "projects/UNSPECIFIED/{place}/disks/{name}"
 
 
 def concerns(cls: PodClass) -> bool:
@@ -101,7 +93,7 @@ def _collect(
     for volume in volumes:
         name = claim_name(pod_name, volume)
         if name is None:
-            found = _inline(volume)
+            found = volume_migration.handle_inline(volume)
         else:
             claim = storage.claims.get(f"{namespace}/{name}")
             found = _behind(storage, claim) if claim is not None else None
@@ -112,55 +104,12 @@ def _collect(
 def _behind(storage: Storage, claim: PersistentVolumeClaim) -> tuple[str, str] | None:
     """The driver and handle of the volume behind a claim."""
     volume = storage.volumes.get(claim.spec.volume_name) if claim.spec.volume_name else None
-    if volume is None:
-        storage_class = storage.classes.get(claim_class(claim))
-        if storage_class is None or not storage_class.provisioner:
-            return None
-        driver = _DRIVERS.get(storage_class.provisioner, storage_class.provisioner)
-        return driver, f"claim {claim.metadata.key}"
-    if volume.spec.csi is not None:
-        return (
-            (volume.spec.csi.driver, volume.spec.csi.volume_handle) if volume.spec.csi.volume_handle else None
-        )
-    return _in_tree(volume)
-
-
-def _in_tree(volume: PersistentVolume) -> tuple[str, str] | None:
-    spec = volume.spec
-    if spec.gce_persistent_disk is not None:
-        labels = volume.metadata.labels
-        zones = labels.get("failure-domain.beta.kubernetes.io/zone") or labels.get(
-            "topology.kubernetes.io/zone"
-        )
-        parts = (zones or "UNSPECIFIED").split("__")
-        place = f"zones/{parts[0]}" if len(parts) == 1 else f"regions/{parts[0].rsplit('-', 1)[0]}"
-        return _gce(spec.gce_persistent_disk, place)
-    return _disk(spec.aws_elastic_block_store, spec.azure_disk, spec.cinder, spec.portworx_volume)
-
-
-def _inline(volume: Volume) -> tuple[str, str] | None:
-    if volume.gce_persistent_disk is not None:
-        return _gce(volume.gce_persistent_disk, "zones/UNSPECIFIED")
-    return _disk(volume.aws_elastic_block_store, volume.azure_disk, volume.cinder, volume.portworx_volume)
-
-
-def _gce(disk: Disk, place: str) -> tuple[str, str]:
-    return _DRIVERS["kubernetes.io/gce-pd"], _GCE_HANDLE.format(place=place, name=disk.pd_name)
-
-
-def _disk(
-    aws: Disk | None, azure: Disk | None, cinder: Disk | None, portworx: Disk | None
-) -> tuple[str, str] | None:
-    if aws is not None:
-        # Old volumes are spelt aws://zone/vol-1.
-        return _DRIVERS["kubernetes.io/aws-ebs"], aws.volume_id.rsplit("/", 1)[-1]
-    if azure is not None:
-        return _DRIVERS["kubernetes.io/azure-disk"], azure.disk_uri
-    if cinder is not None:
-        return _DRIVERS["kubernetes.io/cinder"], cinder.volume_id
-    if portworx is not None:
-        return _DRIVERS["kubernetes.io/portworx-volume"], portworx.volume_id
-    return None
+    if volume is not None:
+        return volume_migration.handle(volume)
+    storage_class = storage.classes.get(claim_class(claim))
+    if storage_class is None or not storage_class.provisioner:
+        return None
+    return volume_migration.driver_of(storage_class.provisioner), f"claim {claim.metadata.key}"
 
 
 def _attachments(storage: Storage, node: str) -> Attached:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairlead.engine.reasons import Reason, VolumeNoMatch, VolumeNoSpace
+from fairlead.engine.rules import volume_migration
 from fairlead.engine.snapshot.masks import NodePredicate
 from fairlead.engine.snapshot.nodes import Bools
 from fairlead.engine.snapshot.storage import Storage, claim_class
@@ -24,7 +25,7 @@ from fairlead.kube.storage import PersistentVolume, PersistentVolumeClaim, Stora
 if TYPE_CHECKING:
     from fairlead.engine.snapshot.snapshot import Snapshot
 
-__all__ = ["Bindings", "outlook", "reach", "resolve"]
+__all__ = ["Bindings", "outlook", "reach", "reach_bound", "resolve"]
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 _NO_PROVISIONER = "kubernetes.io/no-provisioner"
@@ -111,6 +112,22 @@ def reach(snapshot: Snapshot, volume: PersistentVolume) -> Bools:
         held = snapshot.classes.mask(NodePredicate((), terms))
         snapshot.storage.reach[volume.metadata.name] = held
     return held.mask()
+
+
+def reach_bound(snapshot: Snapshot, volume: PersistentVolume) -> Bools:
+    """The same for a volume that is bound: where its kind was taken over by CSI, in the driver's terms."""
+    plain = reach(snapshot, volume)
+    plugin = volume_migration.plugin_of(volume)
+    if not plugin:
+        return plain
+    nodes, terms = snapshot.nodes, volume_migration.translated_terms(volume)
+    translated = snapshot.classes.mask(NodePredicate((), terms)).mask() if terms is not None else nodes.alive
+    over = np.zeros(nodes.capacity, np.bool_)
+    for name, csi_node in snapshot.storage.csi_nodes.items():
+        slot = nodes.slot(name)
+        if slot >= 0:
+            over[slot] = volume_migration.migrated(csi_node, plugin)
+    return np.where(over, translated, plain)
 
 
 def _sorted_out(
