@@ -38,6 +38,7 @@ from fairlead.kube.workloads import (
 )
 
 if TYPE_CHECKING:
+    from fairlead.engine.core.standing import Standing
     from fairlead.engine.plan import Plan, Preemption
 
 __all__ = ["Cluster"]
@@ -134,9 +135,20 @@ class Cluster:
             )
 
     def preempt(self, pod: str | Mapping[str, Any]) -> Preemption:
-        """Where a pod could go if others left, and who: what kube-scheduler's preemption would choose.
+        """Where a pod could go if others left, and who: never worse than what kube-scheduler would choose.
 
-        Which scheduler the pod asks for is not looked at.
+        Which scheduler the pod asks for is not looked at. `node` is None when nothing helps, when the
+        pod fits as it is, and when it may not preempt.
+
+        >>> node = {"kind": "Node", "metadata": {"name": "n1"},
+        ...         "status": {"allocatable": {"cpu": "2", "memory": "4Gi", "pods": "10"}}}
+        >>> def pod(name, priority, **spec):
+        ...     container = {"name": "c", "resources": {"requests": {"cpu": "2"}}}
+        ...     return {"kind": "Pod", "metadata": {"name": name},
+        ...             "spec": {"priority": priority, "containers": [container], **spec}}
+        >>> found = Cluster.from_objects([node, pod("low", 1, nodeName="n1")]).preempt(pod("high", 2))
+        >>> found.node, found.victims, found.pdb_violations
+        ('n1', ['default/low'], 0)
         """
         from fairlead.engine import whole
 
@@ -147,10 +159,35 @@ class Cluster:
 
         Pods of other schedulers than `scheduler_names` are counted, never touched. `now` (seconds since
         the epoch) is, when not given, a moment after the newest object was created.
+
+        >>> node = {"kind": "Node", "metadata": {"name": "n1"},
+        ...         "status": {"allocatable": {"cpu": "2", "memory": "4Gi", "pods": "10"}}}
+        >>> def member(name):
+        ...     container = {"name": "c", "resources": {"requests": {"cpu": "1"}}}
+        ...     marks = {"pod-group": "train", "pod-group-min-member": "2"}
+        ...     return {"kind": "Pod", "metadata": {"name": name, "annotations": marks},
+        ...             "spec": {"schedulerName": "fairlead", "containers": [container]}}
+        >>> dict(Cluster.from_objects([node, member("a"), member("b")]).plan().binds)
+        {'default/a': 'n1', 'default/b': 'n1'}
+        >>> Cluster.from_objects([node, member("a")]).plan().holds[0].reason
+        'gang default/train: 1 of 2 members are there'
         """
         from fairlead.engine import whole
 
         return whole.plan(self, scheduler_names=tuple(scheduler_names), now=now)
+
+    def standing(
+        self, pod: str, *, scheduler_names: Iterable[str] = ("fairlead",), now: float | None = None
+    ) -> Standing | None:
+        """Where a pod that the plan holds stands in the queue, who is ahead, and what holds it back.
+
+        None for a pod that does not wait once the plan is done.
+        """
+        from fairlead.engine import whole
+
+        typed, _ = self.find(pod)
+        core = whole.planned(self, scheduler_names=tuple(scheduler_names), now=now)
+        return core.standing(typed.metadata.key)
 
     def find(self, pod: str | Mapping[str, Any]) -> tuple[Pod, bool]:
         """The typed pod, and whether it is one of the cluster's."""

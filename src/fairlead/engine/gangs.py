@@ -113,11 +113,11 @@ class Gangs:
     def pod_seen(self, pod: Pod) -> str:
         """Take note of a pod; the name of its gang, or ""."""
         uid = pod.metadata.uid
-        name = _key(pod.metadata.namespace, gang_of(pod.metadata, pod.spec))
+        name = self.declared(pod)
         before = self._gang_of_uid.get(uid, "")
         if before and before != name:
             self.pod_gone(uid)
-        if not name or self._one_by_one(name, pod):
+        if not name:
             return ""
         if pod.metadata.controller is not None:
             self._owners.controls(name, pod.metadata.controller.uid)
@@ -188,6 +188,11 @@ class Gangs:
     def name_of(self, uid: str) -> str:
         """The gang of the pod with this UID, or ""."""
         return self._gang_of_uid.get(uid, "")
+
+    def declared(self, pod: Pod) -> str:
+        """The gang that a pod declares, seen or not; "" for none."""
+        name = _key(pod.metadata.namespace, gang_of(pod.metadata, pod.spec))
+        return "" if self._one_by_one(name, pod) else name
 
     def get(self, name: str) -> Gang | None:
         """The gang as it stands, None when it has no members."""

@@ -41,9 +41,9 @@ class Plan:
     queue. `units` tells the gang of each pod that is in one.
     """
 
-    binds: tuple[Bind, ...] = ()
-    evictions: tuple[Eviction, ...] = ()
-    holds: tuple[Hold, ...] = ()
+    binds: list[Bind] = field(default_factory=list)
+    evictions: list[Eviction] = field(default_factory=list)
+    holds: list[Hold] = field(default_factory=list)
     units: dict[str, str] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
@@ -73,7 +73,7 @@ class Preemption:
     """
 
     node: str | None
-    victims: tuple[str, ...] = ()
+    victims: list[str] = field(default_factory=list)
     pdb_violations: int = 0
     reason: str = ""
 
@@ -81,7 +81,7 @@ class Preemption:
         """The same as plain data."""
         return {
             "node": self.node,
-            "victims": list(self.victims),
+            "victims": self.victims,
             "pdbViolations": self.pdb_violations,
             **({"reason": self.reason} if self.reason else {}),
         }

@@ -7,7 +7,7 @@ same state, but looks at no scheduler names: it answers what kube-scheduler's wo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -34,6 +34,27 @@ _ROUNDS = 1000
 
 def plan(cluster: Cluster, *, scheduler_names: tuple[str, ...], now: float | None) -> Plan:
     """See `Cluster.plan`."""
+    binds: list[Bind] = []
+    evictions: list[Eviction] = []
+
+    def note(actions: list[Action]) -> None:
+        binds.extend(Bind(action.pod, action.node) for action in actions if isinstance(action, BindPod))
+        evictions.extend(
+            Eviction(action.pod, action.unit) for action in actions if isinstance(action, EvictPod)
+        )
+
+    core = planned(cluster, scheduler_names=scheduler_names, now=now, note=note)
+    return Plan(binds, evictions, list(_holds(cluster, core)), _gangs(core, cluster))
+
+
+def planned(
+    cluster: Cluster,
+    *,
+    scheduler_names: tuple[str, ...],
+    now: float | None,
+    note: Callable[[list[Action]], None] = lambda actions: None,
+) -> Core:
+    """A core that has done all it would do in the cluster; `note` is told its actions as they come."""
     settings = Settings(
         scheduler_names=scheduler_names,
         pdb=cluster.pdb,
@@ -47,16 +68,13 @@ def plan(cluster: Cluster, *, scheduler_names: tuple[str, ...], now: float | Non
         now = _newest(cluster) + settings.settle_s
     events: list[Event] = [Seen(kind, thing) for kind, thing in cluster.objects]
     events += [Seen("Pod", pod) for pod in pods.values()]
-    binds: list[Bind] = []
-    evictions: list[Eviction] = []
     for _ in range(_ROUNDS):
         actions = core.handle(events, now)
-        binds += [Bind(action.pod, action.node) for action in actions if isinstance(action, BindPod)]
-        evictions += [Eviction(action.pod, action.unit) for action in actions if isinstance(action, EvictPod)]
+        note(actions)
         events = list(_happened(actions, pods))
         if not events:
             break
-    return Plan(tuple(binds), tuple(evictions), tuple(_holds(cluster, core)), _gangs(core, pods))
+    return core
 
 
 def preempt(cluster: Cluster, pod: Pod) -> Preemption:
@@ -94,7 +112,7 @@ def preempt(cluster: Cluster, pod: Pod) -> Preemption:
             offer = search.best(cls, priority)
     if offer is None:
         return Preemption(None, reason="Preemption is not helpful for scheduling")
-    victims = tuple(victim.key for victim in offer.victims)
+    victims = [victim.key for victim in offer.victims]
     return Preemption(snapshot.nodes.name(offer.slot), victims, offer.cost[0])
 
 
@@ -146,10 +164,9 @@ def _holds(cluster: Cluster, core: Core) -> Iterator[Hold]:
         yield Hold(key, str(error))
 
 
-def _gangs(core: Core, pods: dict[str, Pod]) -> dict[str, str]:
-    found = {}
-    for uid, pod in sorted(pods.items(), key=lambda item: item[1].metadata.key):
-        gang = core.state.gangs.name_of(uid)
-        if gang:
-            found[pod.metadata.key] = gang
-    return found
+def _gangs(core: Core, cluster: Cluster) -> dict[str, str]:
+    return {
+        pod.metadata.key: gang
+        for pod in sorted(_pods(cluster), key=lambda pod: pod.metadata.key)
+        if (gang := core.state.gangs.declared(pod))
+    }

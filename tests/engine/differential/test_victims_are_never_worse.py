@@ -46,13 +46,13 @@ def test_victims_are_never_worse_than_kube_schedulers(
                 if ours.node is None:
                     differences.append(f"{case.namespace}: theirs {theirs}, ours {ours}")
                     continue
-                if ours.node not in fits_without(before, case, ours.victims):
+                if ours.node not in fits_without(before, case, tuple(ours.victims)):
                     differences.append(f"{case.namespace}: {ours} does not make room")
-                if cost(case, ours.victims)[0] != ours.pdb_violations:
+                if cost(case, tuple(ours.victims))[0] != ours.pdb_violations:
                     differences.append(f"{case.namespace}: {ours} miscounts broken budgets")
-                if cost(case, ours.victims) > cost(case, theirs.victims):
+                if cost(case, tuple(ours.victims)) > cost(case, theirs.victims):
                     differences.append(f"{case.namespace}: theirs {theirs}, ours {ours}")
-                better += cost(case, ours.victims) < cost(case, theirs.victims)
+                better += cost(case, tuple(ours.victims)) < cost(case, theirs.victims)
             seed += 1
     assert not differences, "\n".join(differences)
     assert preempted >= judged // 5, "a generator whose pods mostly fit proves nothing"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from support.units import budget, node, pod
 
 from fairlead.engine.cluster import Cluster
+from support.units import budget, node, pod
 
 
 def preempt(preemptor: dict, *objects: dict, pdb: str = "respect"):
@@ -20,7 +20,7 @@ def test_the_lowest_top_priority_is_chosen():
         pod("x", on="a", priority=5),
         pod("y", on="b", priority=3),
     )
-    assert (found.node, found.victims, found.pdb_violations) == ("b", ("default/y",), 0)
+    assert (found.node, found.victims, found.pdb_violations) == ("b", ["default/y"], 0)
 
 
 def test_fewer_victims_are_cheaper():
@@ -31,7 +31,7 @@ def test_fewer_victims_are_cheaper():
         *(pod(f"x{i}", on="a", priority=3) for i in range(2)),
         pod("y", 2, on="b", priority=3),
     )
-    assert (found.node, found.victims) == ("b", ("default/y",))
+    assert (found.node, found.victims) == ("b", ["default/y"])
 
 
 def test_a_smaller_set_is_found_where_reprieving_by_importance_misses_it():
@@ -43,7 +43,7 @@ def test_a_smaller_set_is_found_where_reprieving_by_importance_misses_it():
         pod("new1", 1, on="a", priority=3, started=5),
         pod("new2", 1, on="a", priority=3, started=6),
     )
-    assert found.victims == ("default/old",)
+    assert found.victims == ["default/old"]
 
 
 def test_the_latest_start_breaks_the_last_tie():
@@ -61,12 +61,12 @@ def test_victims_are_listed_from_the_most_important():
     found = preempt(
         pod("p", 3, priority=9), node("a", cpu=3), *(pod(f"x{i}", on="a", priority=i) for i in range(3))
     )
-    assert found.victims == ("default/x2", "default/x1", "default/x0")
+    assert found.victims == ["default/x2", "default/x1", "default/x0"]
 
 
 def test_priorities_that_are_not_lower_are_not_touched():
     found = preempt(pod("p", priority=5), node("a", cpu=1), pod("x", on="a", priority=5))
-    assert (found.node, found.victims) == (None, ())
+    assert (found.node, found.victims) == (None, [])
 
 
 def test_a_node_that_would_not_fit_even_when_empty_is_no_candidate():
@@ -111,17 +111,17 @@ def test_nominated_pods_of_equal_or_higher_priority_are_respected():
 def test_which_scheduler_a_pod_asks_for_is_not_looked_at():
     victim = pod("x", on="a", priority=1, scheduler="default-scheduler")
     found = preempt(pod("p", priority=5, scheduler="other"), node("a", cpu=1), victim)
-    assert found.victims == ("default/x",)
+    assert found.victims == ["default/x"]
 
 
 def test_a_pod_of_the_cluster_is_named():
     objects = [node("a", cpu=1), pod("x", on="a", priority=1), pod("p", priority=5)]
-    assert Cluster.from_objects(objects).preempt("default/p").victims == ("default/x",)
+    assert Cluster.from_objects(objects).preempt("default/p").victims == ["default/x"]
 
 
 def test_a_pod_that_fits_needs_nobody_to_leave():
     found = preempt(pod("p", priority=5), node("a", cpu=2), pod("x", on="a", priority=1))
-    assert (found.node, found.victims) == (None, ())
+    assert (found.node, found.victims) == (None, [])
 
 
 class TestBudgets:
@@ -136,13 +136,13 @@ class TestBudgets:
             pod("y", on="b", priority=5),
             budget("pdb", self.web, allowed=0),
         )
-        assert (found.node, found.victims) == ("b", ("default/y",))
+        assert (found.node, found.victims) == ("b", ["default/y"])
 
     def test_forbid_when_there_is_nothing_else(self):
         objects = [node("a", cpu=1), pod("x", on="a", labels=self.web), budget("pdb", self.web, allowed=0)]
         assert preempt(pod("p", priority=9), *objects).node is None
         found = preempt(pod("p", priority=9), *objects, pdb="best-effort")
-        assert (found.victims, found.pdb_violations) == (("default/x",), 1)
+        assert (found.victims, found.pdb_violations) == (["default/x"], 1)
 
     def test_count_what_really_leaves_not_who_might_have(self):
         # Both are protected and one may go: evicting the large one alone breaks nothing.
@@ -153,7 +153,7 @@ class TestBudgets:
             pod("large", 3, on="a", priority=1, labels=self.web),
             budget("pdb", self.web, allowed=1),
         )
-        assert (found.victims, found.pdb_violations) == (("default/large",), 0)
+        assert (found.victims, found.pdb_violations) == (["default/large"], 0)
 
     def test_of_another_namespace_or_without_a_selector_protect_nobody(self):
         empty = budget("empty", {}, allowed=0)
@@ -161,12 +161,12 @@ class TestBudgets:
         found = preempt(
             pod("p", priority=9), node("a", cpu=1), pod("x", on="a", labels=self.web), empty, other
         )
-        assert found.victims == ("default/x",)
+        assert found.victims == ["default/x"]
 
     def test_do_not_count_pods_that_the_api_server_has_counted(self):
         pdb = budget("pdb", self.web, allowed=0, disrupted=("x",))
         found = preempt(pod("p", priority=9), node("a", cpu=1), pod("x", on="a", labels=self.web), pdb)
-        assert (found.victims, found.pdb_violations) == (("default/x",), 0)
+        assert (found.victims, found.pdb_violations) == (["default/x"], 0)
 
 
 class TestGangs:
@@ -178,9 +178,12 @@ class TestGangs:
     def test_cost_what_all_of_them_cost(self):
         gang = [pod(f"g{i}", on=f"n{i}", priority=1, gang="g", minimum=2) for i in range(2)]
         found = preempt(
-            pod("p", priority=9), *(node(f"n{i}", cpu=1) for i in range(3)), *gang, pod("x", on="n2", priority=1)
+            pod("p", priority=9),
+            *(node(f"n{i}", cpu=1) for i in range(3)),
+            *gang,
+            pod("x", on="n2", priority=1),
         )
-        assert found.victims == ("default/x",)
+        assert found.victims == ["default/x"]
 
     def test_give_members_above_their_minimum(self):
         gang = [pod(f"g{i}", on="n", priority=1, gang="g", minimum=2) for i in range(3)]
@@ -207,7 +210,7 @@ class TestOtherRules:
             with_port("x", on="a", priority=1),
             pod("y", on="a", priority=1),
         )
-        assert found.victims == ("default/x",)
+        assert found.victims == ["default/x"]
 
     def test_anti_affinity_is_resolved(self):
         apart = {
@@ -226,9 +229,9 @@ class TestOtherRules:
             pod("x", on="a", priority=1, labels={"app": "web"}),
             pod("y", on="a", priority=1),
         )
-        assert found.victims == ("default/x",)
+        assert found.victims == ["default/x"]
 
-    @pytest.mark.parametrize(("skew", "expected"), [(1, ("default/x0",)), (5, ())])
+    @pytest.mark.parametrize(("skew", "expected"), [(1, ["default/x0"]), (5, [])])
     def test_spreading_is_resolved_where_victims_are_in_the_way(self, skew, expected):
         spread = [
             {

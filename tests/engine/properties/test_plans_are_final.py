@@ -113,8 +113,8 @@ def test_a_plan_applied_and_made_again_gives_nothing(count):
     def check(things):
         plan = Cluster.from_objects(things).plan()
         again = Cluster.from_objects(applied(things, plan)).plan()
-        assert again.binds == ()
-        assert again.evictions == ()
+        assert again.binds == []
+        assert again.evictions == []
         assert {hold.pod for hold in again.holds} == {hold.pod for hold in plan.holds}
 
     check()
