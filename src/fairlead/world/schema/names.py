@@ -33,7 +33,7 @@ _QUALIFIED_RULE = (
     f"'{_QUALIFIED}')"
 )
 _SLASHES = (
-    "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start and end with "
+    "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with "
     "an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
     f"'{_QUALIFIED}') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
 )
@@ -91,7 +91,7 @@ def check_metadata(item: Object) -> list[FieldError]:
     for index, finalizer in enumerate(metadata.get("finalizers") or ()):
         path = f"metadata.finalizers[{index}]"
         problems = key_problems(finalizer)
-        errors += [invalid_value(path, finalizer, why) for why in problems]
+        errors += [invalid_value("metadata.finalizers", finalizer, why) for why in problems]
         if not problems and "/" not in finalizer and finalizer not in ("orphan", "foregroundDeletion"):
             why = "name is neither a standard finalizer name nor is it fully qualified"
             errors.append(invalid_value(path, finalizer, why))
@@ -151,12 +151,12 @@ def label_errors(path: str, name: str) -> list[FieldError]:
 
 
 def _label_problems(name: str) -> list[str]:
-    problems = ["must be no more than 63 bytes"] if len(name) > 63 else []
+    problems = ["must be no more than 63 characters"] if len(name) > 63 else []
     return problems if _RE_LABEL.fullmatch(name) else [*problems, _LABEL_RULE]
 
 
 def _subdomain_problems(name: str) -> list[str]:
-    problems = ["must be no more than 253 bytes"] if len(name) > 253 else []
+    problems = ["must be no more than 253 characters"] if len(name) > 253 else []
     return problems if _RE_SUBDOMAIN.fullmatch(name) else [*problems, _SUBDOMAIN_RULE]
 
 

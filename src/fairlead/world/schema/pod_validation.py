@@ -50,18 +50,24 @@ def validate_pod_spec(spec: Object, path: str) -> list[FieldError]:
     errors = _check_volumes(spec, path) + _check_containers(spec, path) + _check_mounts(spec, path)
     errors += _one_of(spec, path, "restartPolicy", ("Always", "OnFailure", "Never"))
     errors += _one_of(spec, path, "dnsPolicy", ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"))
+    errors += names.check_labels(spec.get("nodeSelector") or {}, f"{path}.nodeSelector")
+    errors += _check_affinity(spec.get("affinity") or {}, f"{path}.affinity")
+    errors += _check_gates(spec.get("schedulingGates") or (), f"{path}.schedulingGates")
+    errors += _check_spread(spec.get("topologySpreadConstraints") or (), f"{path}.topologySpreadConstraints")
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline < 2**31:
         why = "must be between 1 and 2147483647, inclusive"
         errors.append(invalid_value(f"{path}.activeDeadlineSeconds", deadline, why))
-    errors += names.check_labels(spec.get("nodeSelector") or {}, f"{path}.nodeSelector")
     errors += _check_tolerations(spec.get("tolerations") or (), f"{path}.tolerations")
-    errors += _check_affinity(spec.get("affinity") or {}, f"{path}.affinity")
-    errors += _check_spread(spec.get("topologySpreadConstraints") or (), f"{path}.topologySpreadConstraints")
+    return errors
+
+
+def _check_gates(gates: Any, path: str) -> list[FieldError]:
+    errors = []
     seen: set[str] = set()
-    for index, gate in enumerate(spec.get("schedulingGates") or ()):
+    for index, gate in enumerate(gates):
         if gate.get("name", "") in seen:
-            errors.append(duplicate(f"{path}.schedulingGates[{index}]", gate.get("name", "")))
+            errors.append(duplicate(f"{path}[{index}]", gate.get("name", "")))
         seen.add(gate.get("name", ""))
     return errors
 
@@ -82,12 +88,9 @@ def _check_containers(spec: Object, path: str) -> list[FieldError]:
         for index, container in enumerate(spec.get(group) or ()):
             here = f"{path}.{group}[{index}]"
             name = container.get("name", "")
-            if not name:
-                errors.append(required(f"{here}.name"))
-            elif name in seen:
+            errors += names.label_errors(f"{here}.name", name) if name else [required(f"{here}.name")]
+            if name in seen:
                 errors.append(duplicate(f"{here}.name", name))
-            else:
-                errors += names.label_errors(f"{here}.name", name)
             seen.add(name)
             if not container.get("image"):
                 errors.append(required(f"{here}.image"))
