@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import datetime
 import ssl
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from aiohttp import web
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from fairlead.client.config import Pem, Server, Target, User
 from fairlead.client.connection import Connection
@@ -138,3 +143,41 @@ def test_keys_do_not_stay_on_disk(
     pair = authority.client("jane")
     client_context(certificate=(pair.public.decode(), pair.private.decode()))
     assert list(tmp_path.iterdir()) == []
+
+
+def old_authority(folder: Path) -> tuple[str, ssl.SSLContext]:
+    """A CA as many clusters still have it, without key identifiers, and a server it vouches for."""
+    now = datetime.datetime.now(datetime.UTC)
+
+    def certificate(subject: str, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+        return (
+            x509.CertificateBuilder()
+            .subject_name(x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, subject)]))
+            .issuer_name(x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "old")]))
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(hours=1))
+            .not_valid_after(now + datetime.timedelta(hours=1))
+        )
+
+    ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    ca = certificate("old", ca_key).add_extension(x509.BasicConstraints(True, None), critical=False)
+    names = x509.SubjectAlternativeName([x509.DNSName("kubernetes.example")])
+    server = certificate("server", key).add_extension(names, critical=False)
+    pem = serialization.Encoding.PEM
+    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (folder / "old.pem").write_bytes(private + server.sign(ca_key, hashes.SHA256()).public_bytes(pem))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "old.pem")
+    return ca.sign(ca_key, hashes.SHA256()).public_bytes(pem).decode(), context
+
+
+async def test_an_authority_that_only_the_strict_check_rejects_can_be_used_without_it(tmp_path: Path) -> None:
+    ca, tls = old_authority(tmp_path)
+    async with serving(whoami, tls=tls) as target:
+        server = replace(target.server, ca=Pem(ca), tls_name="kubernetes.example")
+        lenient = replace(target, server=server, strict_x509=False)
+        assert await ask(lenient) == b'{"user": null}'
+        if sys.version_info >= (3, 13):
+            with pytest.raises(NotSent, match="strict check minds"):
+                await ask(replace(lenient, strict_x509=True))

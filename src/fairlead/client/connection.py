@@ -27,7 +27,7 @@ from fairlead.client.credentials import Credential, Source, source_of
 from fairlead.client.express import Express
 from fairlead.client.status import status_error
 from fairlead.client.tls import client_context
-from fairlead.errors import ApiError, BadKubeconfig, NotSent, Unreachable
+from fairlead.errors import ApiError, BadKubeconfig, LeaseLost, NotSent, Unreachable
 
 __all__ = ["JSON", "Connection", "Fence", "Stream"]
 
@@ -119,7 +119,8 @@ class Connection:
         """Send one request, once, and return the body of a success.
 
         The exception: a 401 means that it was not looked at, so it is sent once more when there are
-        newer credentials. `fence` is asked when the turn has come and again at the instant of sending.
+        newer credentials. `fence` is for writes, which all have a body: it is asked when the turn has
+        come and again at the instant of sending.
         """
         call = _Call(method, self.target.server.url + path, body, accept, content_type)
         async with lane or self._lane:
@@ -222,12 +223,13 @@ class Connection:
     ) -> aiohttp.ClientResponse:
         """Send, and wait for the head of the answer; whoever gets it reads it to the end or closes it."""
         session = await self._session_for(credential)
-        guard = _Guard(call, fence)
+        guard = _Guard(call)
+        body = call.body if fence is None or call.body is None else _FencedBody(call.body, fence)
         try:
             return await session.request(
                 call.method,
                 URL(call.url, encoded=True),
-                data=call.body,
+                data=body,
                 headers=self._headers_for(call, credential),
                 timeout=timeout,
                 allow_redirects=False,
@@ -269,7 +271,6 @@ class Connection:
                 connector=aiohttp.TCPConnector(
                     limit=0, ssl=self._context(credential), keepalive_timeout=60.0
                 ),
-                request_class=_Request,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=True,
                 read_bufsize=256 * 1024,
@@ -335,34 +336,40 @@ class _Call:
         return f"{self.method} {self.url}"
 
 
-class _Request(aiohttp.ClientRequest):
-    """Asks the fence at the last instant: a connection is there, the next thing are the bytes."""
+class _FencedBody(aiohttp.BytesPayload):
+    """A body that asks the fence when its turn on the connection has come.
 
-    fence: Fence | None = None
+    aiohttp holds back a request's head until its body is written, and writes that in a task of its own:
+    refused here, nothing goes out, and what lies between the question and the bytes is a system call.
+    """
 
-    async def send(self, conn: aiohttp.connector.Connection) -> aiohttp.ClientResponse:
-        if self.fence is not None:
-            self.fence.check()
-        return await super().send(conn)
+    def __init__(self, body: bytes, fence: Fence) -> None:
+        super().__init__(body)
+        self._fence = fence
+
+    async def write_with_length(
+        self, writer: aiohttp.abc.AbstractStreamWriter, content_length: int | None
+    ) -> None:
+        self._fence.check()
+        await super().write_with_length(writer, content_length)
 
 
 class _Guard:
-    """Goes with one request: hands on its fence, and turns failures into ours before aiohttp sees them."""
+    """Goes with one request: turns failures into ours before aiohttp sees them."""
 
-    __slots__ = ("_call", "_fence")
+    __slots__ = ("_call",)
 
-    def __init__(self, call: _Call, fence: Fence | None) -> None:
+    def __init__(self, call: _Call) -> None:
         self._call = call
-        self._fence = fence
 
     async def __call__(
         self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
     ) -> aiohttp.ClientResponse:
-        if self._fence is not None and isinstance(request, _Request):
-            request.fence = self._fence
         try:
             return await handler(request)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            if isinstance(error.__cause__, LeaseLost):  # from the body: aiohttp wraps what it raises
+                raise error.__cause__ from None
             raise self.explain(error) from error
 
     def explain(self, error: Exception) -> Unreachable:

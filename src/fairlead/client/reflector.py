@@ -26,7 +26,7 @@ from fairlead.client.lines import Lines
 from fairlead.client.retry import Backoff
 from fairlead.client.view import Distrust, Event, K, T, View
 from fairlead.client.wire import METADATA_ONLY, Page, object_path
-from fairlead.errors import ApiError, BadKubeconfig, BadObject, FairleadError, Gone, Unreachable
+from fairlead.errors import ApiError, BadKubeconfig, BadObject, FairleadError, Gone, NotFound, Unreachable
 from fairlead.kube.decode import decoder
 from fairlead.kube.resources import Resource
 
@@ -127,7 +127,7 @@ class Reflector(Generic[T, K]):
         self.counters = Counters()
         self.resource = resource
         self.trouble: FairleadError | None = None  # why there is no stream at the moment
-        self._client = client
+        self.client = self._client = client
         self._namespace = namespace
         self._labels = labels
         self._fields = fields
@@ -300,20 +300,37 @@ class Reflector(Generic[T, K]):
             finally:
                 self._stream = None
 
-    async def audit(self) -> int:
-        """Compare versions with the API server's; how many changes never reached us. If any, list again.
-
-        A difference counts when it is still there `settle_s` later, so a slow frame is none. Cancelled,
-        nothing is changed.
+    async def missed(self) -> list[str]:
+        """Keys of objects whose changes never reached us, found by comparing versions with the API
+        server's. A difference counts when it is still there `settle_s` later. Cancelled, nothing changes.
         """
         self.counters.audits += 1
         suspects = await self._suspects()
         if not suspects:
-            return 0
+            return []
         await asyncio.sleep(self._tuning.settle_s)
-        missed = [key for key, is_behind in suspects.items() if is_behind(self._view.version(key))]
+        found = [key for key, is_behind in suspects.items() if is_behind(self._view.version(key))]
+        self.counters.missed += len(found)
+        return found
+
+    async def mend(self, key: str) -> list[Event[T, K]]:
+        """Read one object anew and bring the view up to date; the events are the caller's to deliver."""
+        namespace, _, name = key.rpartition("/")
+        known = self._view.version(key)
+        batch: list[Event[T, K]] = []
+        try:
+            body = await self._client.read(object_path(self.resource, namespace or None, name))
+        except NotFound:
+            if known is not None:
+                self._view.lose(key, known, batch)
+        else:
+            self._view.mend(body, batch)
+        return batch
+
+    async def audit(self) -> int:
+        """Compare versions with the API server's; how many changes never reached us. If any, list again."""
+        missed = await self.missed()
         if missed:
-            self.counters.missed += len(missed)
             _log.warning("watch_missed_changes", resource=self.resource.plural, objects=missed[:10])
             self._must_list = True
             if self._stream is not None:

@@ -214,6 +214,27 @@ class View(Generic[T, K]):
         if self._listed is None:
             self._reach(meta.resource_version)
 
+    def mend(self, body: bytes, batch: list[Event[T, K]]) -> None:
+        """Take in an object that was read apart from the stream; the point to resume from stays.
+
+        While a listing runs nothing is done: it will show the object.
+        """
+        if self._listed is not None:
+            return
+        resume, newest = self.resume, self._newest
+        self._newest = 0  # older than what the stream has shown is no reason for distrust here
+        try:
+            self.take(body, batch)
+        finally:
+            self.resume, self._newest = resume, newest
+
+    def lose(self, key: str, version: int, batch: list[Event[T, K]]) -> None:
+        """An object turned out to be gone; nothing is done when it has changed since `version`."""
+        known = self._known.get(key)
+        if self._listed is None and known is not None and known.version == version:
+            del self._known[key]
+            batch.append(Deleted(key, known.uid, known.value))
+
     def _is_news(self, key: str, version: int, known: _Entry[K] | None) -> bool:
         if self._listed is not None:
             if version and self._listed.get(key, 0) >= version:
