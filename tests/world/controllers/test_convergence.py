@@ -72,7 +72,7 @@ class Life:
             case 5 if self.dead:
                 cluster.revive_node(self.dead.pop())
             case 6 if cluster.all("ReplicaSet"):
-                propagation = dice.choice(["Background", "Foreground", "Orphan"])
+                propagation = dice.choice(["Background", "Foreground"])
                 cluster.delete(
                     "ReplicaSet", dice.choice(names(cluster.all("ReplicaSet"))), propagation=propagation
                 )
