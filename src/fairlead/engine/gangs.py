@@ -20,11 +20,17 @@ __all__ = ["MIN_MEMBER", "Gang", "Gangs", "created_at", "gang_of"]
 
 MIN_MEMBER = "pod-group-min-member"
 
-_PLAIN = "pod-group"
 _COSCHEDULING = "scheduling.x-k8s.io"
 _VOLCANO = "scheduling.volcano.sh"
 _KUBERNETES = "scheduling.k8s.io"
-_VOLCANO_NAMES = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
+
+# How annotations (or labels) spell it, and the API group of the PodGroup that goes with the spelling.
+_SPELLINGS = (
+    ("pod-group", ""),
+    ("scheduling.x-k8s.io/pod-group", _COSCHEDULING),
+    ("scheduling.k8s.io/group-name", _VOLCANO),
+    ("scheduling.volcano.sh/group-name", _VOLCANO),
+)
 
 
 def gang_of(metadata: ObjectMeta, spec: PodSpec) -> str:
@@ -191,8 +197,11 @@ class Gangs:
 
     def declared(self, pod: Pod) -> str:
         """The gang that a pod declares, seen or not; "" for none."""
-        name = _key(pod.metadata.namespace, gang_of(pod.metadata, pod.spec))
-        return "" if self._one_by_one(name, pod) else name
+        api_group, name = _declared(pod.metadata, pod.spec)
+        if not name:
+            return ""
+        key = _key(pod.metadata.namespace, name)
+        return "" if api_group == _KUBERNETES and self._one_by_one(key) else key
 
     def get(self, name: str) -> Gang | None:
         """The gang as it stands, None when it has no members."""
@@ -256,13 +265,11 @@ class Gangs:
                 return known[api_group]
         return known[min(known)]
 
-    def _one_by_one(self, name: str, pod: Pod) -> bool:
+    def _one_by_one(self, name: str) -> bool:
         # Kubernetes' own PodGroup with the basic policy asks for ordinary, pod by pod scheduling.
         group = self._groups.get(name, {}).get(_KUBERNETES)
-        native = _declared(pod.metadata, pod.spec)[0] == _KUBERNETES
-        return bool(
-            native and group and group.spec.scheduling_policy and group.spec.scheduling_policy.gang is None
-        )
+        policy = group.spec.scheduling_policy if group is not None else None
+        return policy is not None and policy.gang is None
 
     def _touch(self, name: str) -> None:
         if name:
@@ -282,14 +289,12 @@ def _declared(metadata: ObjectMeta, spec: PodSpec) -> tuple[str, str]:
     """(API group of the PodGroup that the spelling belongs to, gang name)."""
     if spec.scheduling_group is not None and spec.scheduling_group.pod_group_name:
         return _KUBERNETES, spec.scheduling_group.pod_group_name
-    for spelling, api_group in (
-        (_PLAIN, ""),
-        (f"{_COSCHEDULING}/pod-group", _COSCHEDULING),
-        *((name, _VOLCANO) for name in _VOLCANO_NAMES),
-    ):
-        name = metadata.annotations.get(spelling) or metadata.labels.get(spelling)
-        if name:
-            return api_group, name
+    for marks in (metadata.annotations, metadata.labels):
+        if marks:
+            for spelling, api_group in _SPELLINGS:
+                name = marks.get(spelling)
+                if name:
+                    return api_group, name
     return "", ""
 
 

@@ -100,7 +100,7 @@ def read(thing: dict[str, Any]) -> tuple[str, Object] | None:
     kind = thing["kind"]
     known = _KINDS.get(kind)
     if known is None:
-        return None
+        return _scaled(thing)
     struct, namespaced = known
     if kind == "ReplicationController":
         thing = _with_selector(thing)
@@ -113,6 +113,23 @@ def read(thing: dict[str, Any]) -> tuple[str, Object] | None:
     elif not namespaced and metadata.namespace:
         metadata = msgspec.structs.replace(metadata, namespace="")
     return kind, msgspec.structs.replace(typed, metadata=metadata)
+
+
+def _scaled(thing: dict[str, Any]) -> tuple[str, Object] | None:
+    """A custom resource that makes pods by number: its replicas count towards its pods' gang."""
+    spec = thing.get("spec")
+    if not isinstance(spec, Mapping) or not isinstance(spec.get("template"), Mapping):
+        return None
+    if not isinstance(spec.get("replicas"), int):
+        return None
+    try:
+        typed = convert(thing, Workload)
+    except BadObject:
+        # Its template means something else: nobody promised that it makes pods.
+        return None
+    namespace = typed.metadata.namespace or "default"
+    metadata = msgspec.structs.replace(typed.metadata, namespace=namespace)
+    return thing["kind"], msgspec.structs.replace(typed, metadata=metadata)
 
 
 def read_pod(thing: Mapping[str, Any]) -> Pod:
