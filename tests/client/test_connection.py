@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -342,14 +343,21 @@ class TestInFlight:
 
 
 class TestFence:
-    async def test_it_is_asked_again_at_the_instant_of_sending(self) -> None:
+    @pytest.fixture(params=["straight", "through a proxy"])
+    def way(self, request: pytest.FixtureRequest) -> Callable[[Target], Target]:
+        """Writes go over connections of our own; through a proxy, over aiohttp's."""
+        if request.param == "straight":
+            return lambda target: target
+        return lambda target: Target(Server("http://api.example", proxy_url=target.server.url))
+
+    async def test_it_is_asked_again_at_the_instant_of_sending(self, way: Callable[[Target], Target]) -> None:
         arrived = []
 
         async def handler(request: web.BaseRequest) -> web.Response:
             arrived.append(request.path)
             return answer({})
 
-        async with serving(handler) as target, Connection(target) as connection:
+        async with serving(handler) as target, Connection(way(target)) as connection:
             for looks in (0, 1):
                 with pytest.raises(LeaseLost):
                     await connection.request("POST", "/x", b"{}", fence=Fence(looks))
@@ -380,12 +388,14 @@ class TestFence:
             hold.set()
             assert isinstance(await second, LeaseLost)
 
-    async def test_a_write_takes_no_longer_than_the_lease_lasts(self) -> None:
+    async def test_a_write_takes_no_longer_than_the_lease_lasts(
+        self, way: Callable[[Target], Target]
+    ) -> None:
         async def handler(request: web.BaseRequest) -> web.Response:
             await asyncio.Event().wait()
             raise AssertionError
 
-        async with serving(handler) as target, Connection(target, timeout_s=3600) as connection:
+        async with serving(handler) as target, Connection(way(target), timeout_s=3600) as connection:
             with pytest.raises(Unreachable):
                 await connection.request("POST", "/x", b"{}", fence=Fence(9, left_s=0.05))
 

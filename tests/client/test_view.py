@@ -199,6 +199,47 @@ class TestFramesTwiceOrLate:
                 watched.line(line)
 
 
+class TestMending:
+    """One object, read apart from the stream because a change to it was missed."""
+
+    def mend(self, watched: Watched, obj: dict[str, Any]) -> list[str]:
+        batch: list[Event[Pod, Pod]] = []
+        watched.view.mend(json.dumps(obj).encode(), batch)
+        watched.hear(batch)
+        return said(batch)
+
+    def test_a_missed_change_and_a_missed_creation_are_told(self, watched: Watched) -> None:
+        watched.frame("ADDED", pod("c", 30))
+        assert self.mend(watched, pod("a", 20, nodeName="n1")) == ["Modified shop/a"]
+        assert self.mend(watched, pod("d", 21)) == ["Added shop/d"]
+        assert watched.view.resume == "30"
+
+    def test_the_stream_goes_on_from_where_it_was(self, watched: Watched) -> None:
+        self.mend(watched, pod("a", 90))
+        assert watched.view.resume == "10"
+        assert said(watched.frame("ADDED", pod("c", 11))) == ["Added shop/c"]
+        assert watched.frame("MODIFIED", pod("a", 80)) == []
+
+    def test_what_is_known_in_a_newer_state_stays(self, watched: Watched) -> None:
+        watched.frame("MODIFIED", pod("a", 20))
+        assert self.mend(watched, pod("a", 15)) == []
+
+    def test_a_missed_deletion_is_told_unless_it_changed_meanwhile(self, watched: Watched) -> None:
+        batch: list[Event[Pod, Pod]] = []
+        watched.view.lose("shop/a", 3, batch)
+        watched.view.lose("shop/b", 4, batch)  # known at 5 by now
+        watched.view.lose("shop/none", 1, batch)
+        watched.hear(batch)
+        assert said(batch) == ["Deleted shop/a"]
+
+    def test_during_a_listing_nothing_is_done(self, watched: Watched) -> None:
+        watched.view.begin()
+        batch: list[Event[Pod, Pod]] = []
+        watched.view.lose("shop/a", 3, batch)
+        assert self.mend(watched, pod("a", 20)) == []
+        assert batch == []
+
+
 class TestErrorFrames:
     def test_an_expired_version_is_gone(self, watched: Watched) -> None:
         with pytest.raises(Gone):

@@ -2,7 +2,7 @@
 
 Every failure comes out as an error that says whether the request can have been applied: NotSent,
 Unreachable, or the ApiError that the server's Status stands for. aiohttp repeats PUT and DELETE by
-itself when a kept-alive connection turns out dead; `_Guard` keeps it from doing so.
+itself when a kept-alive connection turns out dead; `Guard` keeps it from doing so.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import urllib.request
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -25,20 +25,12 @@ from fairlead.client.clock import WALL_CLOCK, Clock
 from fairlead.client.config import Target
 from fairlead.client.credentials import Credential, Source, source_of
 from fairlead.client.express import Express
+from fairlead.client.sending import JSON, Call, Fence, FencedBody, Guard, say
 from fairlead.client.status import status_error
 from fairlead.client.tls import client_context
-from fairlead.errors import ApiError, BadKubeconfig, LeaseLost, NotSent, Unreachable
+from fairlead.errors import ApiError, BadKubeconfig, NotSent, Unreachable
 
 __all__ = ["JSON", "Connection", "Fence", "Stream"]
-
-JSON = "application/json"
-
-
-class Fence(Protocol):
-    """Stands before writes: may we still?"""
-
-    def check(self) -> float:
-        """Seconds within which a write sent now must be over; raises LeaseLost when there are none."""
 
 
 class Connection:
@@ -122,7 +114,7 @@ class Connection:
         newer credentials. `fence` is for writes, which all have a body: it is asked when the turn has
         come and again at the instant of sending.
         """
-        call = _Call(method, self.target.server.url + path, body, accept, content_type)
+        call = Call(method, self.target.server.url + path, body, accept, content_type)
         async with lane or self._lane:
             credential = await self._source.get()
             try:
@@ -138,7 +130,7 @@ class Connection:
         self, path: str, *, accept: str = JSON, inactivity_s: float = 90.0
     ) -> AsyncIterator[Stream]:
         """An open watch. Leaving the context closes its connection: there is no telling what is in it."""
-        call = _Call("GET", self.target.server.url + path, None, accept)
+        call = Call("GET", self.target.server.url + path, None, accept)
         timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=self._connect_timeout_s, sock_read=inactivity_s
         )
@@ -155,7 +147,7 @@ class Connection:
             response.close()
 
     async def _open(
-        self, call: _Call, credential: Credential, timeout: aiohttp.ClientTimeout
+        self, call: Call, credential: Credential, timeout: aiohttp.ClientTimeout
     ) -> aiohttp.ClientResponse:
         response = await self._begin(call, credential, timeout, None)
         if response.status >= 400:
@@ -163,7 +155,7 @@ class Connection:
         return response
 
     async def _send(
-        self, call: _Call, credential: Credential, timeout_s: float | None, fence: Fence | None
+        self, call: Call, credential: Credential, timeout_s: float | None, fence: Fence | None
     ) -> bytes:
         if call.body is not None and self.proxy is None:
             return await self._send_express(call, credential, timeout_s, fence)
@@ -180,7 +172,7 @@ class Connection:
         return answer
 
     async def _send_express(
-        self, call: _Call, credential: Credential, timeout_s: float | None, fence: Fence | None
+        self, call: Call, credential: Credential, timeout_s: float | None, fence: Fence | None
     ) -> bytes:
         """Writes are small and many: they go without aiohttp, which costs several times their CPU."""
         express = await self._express_for(credential)
@@ -190,7 +182,9 @@ class Connection:
         kind = (call.accept, call.content_type)
         head = self._express_heads.get(kind)
         if head is None:
-            head = self._express_heads[kind] = express.head(self._headers_for(call, credential).items())
+            headers = self._headers_for(call, credential).copy()
+            headers["Accept-Encoding"] = "identity"  # answers to writes are read as they come
+            head = self._express_heads[kind] = express.head(headers.items())
         path = call.url[len(self.target.server.url) :]
         check = fence.check if fence is not None else None
         reply = await express.send(
@@ -219,12 +213,12 @@ class Connection:
         return self._express
 
     async def _begin(
-        self, call: _Call, credential: Credential, timeout: aiohttp.ClientTimeout, fence: Fence | None
+        self, call: Call, credential: Credential, timeout: aiohttp.ClientTimeout, fence: Fence | None
     ) -> aiohttp.ClientResponse:
         """Send, and wait for the head of the answer; whoever gets it reads it to the end or closes it."""
         session = await self._session_for(credential)
-        guard = _Guard(call)
-        body = call.body if fence is None or call.body is None else _FencedBody(call.body, fence)
+        guard = Guard(call)
+        body = call.body if fence is None or call.body is None else FencedBody(call.body, fence)
         try:
             return await session.request(
                 call.method,
@@ -240,7 +234,7 @@ class Connection:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise guard.explain(error) from error
 
-    def _headers_for(self, call: _Call, credential: Credential) -> CIMultiDict[str]:
+    def _headers_for(self, call: Call, credential: Credential) -> CIMultiDict[str]:
         """Made once for each kind of request: they are the same thousands of times a second."""
         content_type = call.content_type if call.body is not None else None
         headers = self._made_headers.get((call.accept, content_type))
@@ -299,7 +293,7 @@ class Stream:
 
     __slots__ = ("_call", "_content", "_response")
 
-    def __init__(self, response: aiohttp.ClientResponse, call: _Call) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, call: Call) -> None:
         self._response = response
         self._content = response.content
         self._call = call
@@ -311,87 +305,11 @@ class Stream:
         try:
             return await self._content.readany()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise Unreachable(f"{self._call}: the stream broke off: {_say(error)}") from error
+            raise Unreachable(f"{self._call}: the stream broke off: {say(error)}") from error
 
     def abort(self) -> None:
         """Close the connection under it: whoever reads gets Unreachable."""
         self._response.close()
-
-
-class _Call:
-    """One request as it goes out; as text, what messages call it."""
-
-    __slots__ = ("accept", "body", "content_type", "method", "url")
-
-    def __init__(
-        self, method: str, url: str, body: bytes | None, accept: str, content_type: str = JSON
-    ) -> None:
-        self.method = method
-        self.url = url
-        self.body = body
-        self.accept = accept
-        self.content_type = content_type
-
-    def __str__(self) -> str:
-        return f"{self.method} {self.url}"
-
-
-class _FencedBody(aiohttp.BytesPayload):
-    """A body that asks the fence when its turn on the connection has come.
-
-    aiohttp holds back a request's head until its body is written, and writes that in a task of its own:
-    refused here, nothing goes out, and what lies between the question and the bytes is a system call.
-    """
-
-    def __init__(self, body: bytes, fence: Fence) -> None:
-        super().__init__(body)
-        self._fence = fence
-
-    async def write_with_length(
-        self, writer: aiohttp.abc.AbstractStreamWriter, content_length: int | None
-    ) -> None:
-        self._fence.check()
-        await super().write_with_length(writer, content_length)
-
-
-class _Guard:
-    """Goes with one request: turns failures into ours before aiohttp sees them."""
-
-    __slots__ = ("_call",)
-
-    def __init__(self, call: _Call) -> None:
-        self._call = call
-
-    async def __call__(
-        self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
-    ) -> aiohttp.ClientResponse:
-        try:
-            return await handler(request)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            if isinstance(error.__cause__, LeaseLost):  # from the body: aiohttp wraps what it raises
-                raise error.__cause__ from None
-            raise self.explain(error) from error
-
-    def explain(self, error: Exception) -> Unreachable:
-        match error:
-            case aiohttp.ClientConnectorCertificateError():
-                hint = "; if only Python's strict check minds, it can be turned off" * _is_strictness(error)
-                return NotSent(f"{self._call}: the server's certificate is not trusted: {_say(error)}{hint}")
-            case aiohttp.ClientConnectorError() | aiohttp.ConnectionTimeoutError() | aiohttp.InvalidURL():
-                return NotSent(f"{self._call}: no connection: {_say(error)}")
-            case aiohttp.ClientHttpProxyError() | aiohttp.ClientProxyConnectionError():
-                return NotSent(f"{self._call}: the proxy gave no connection: {_say(error)}")
-            case _:
-                return Unreachable(f"{self._call}: no answer: {_say(error)}")
-
-
-def _is_strictness(error: aiohttp.ClientConnectorCertificateError) -> bool:
-    said = str(error)
-    return any(word in said for word in ("Key Identifier", "Basic Constraints", "key usage", "critical"))
-
-
-def _say(error: BaseException) -> str:
-    return str(error) or type(error).__name__
 
 
 def _proxy_of(url: str) -> str | None:
@@ -414,12 +332,12 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-async def _body(response: aiohttp.ClientResponse, call: _Call) -> bytes:
+async def _body(response: aiohttp.ClientResponse, call: Call) -> bytes:
     """The whole answer. However it ends, the connection is given back or closed."""
     try:
         return await response.read()
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        raise Unreachable(f"{call}: the answer broke off: {_say(error)}") from error
+        raise Unreachable(f"{call}: the answer broke off: {say(error)}") from error
 
 
 def _error_of(response: aiohttp.ClientResponse, answer: bytes) -> ApiError:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from fairlead.client.sending import distrusted, say
 from fairlead.errors import NotSent, Unreachable
 
 __all__ = ["Express", "Reply"]
@@ -141,10 +142,9 @@ class Express:
                     server_hostname=(self._tls_name or self._host) if self._tls is not None else None,
                 )
         except ssl.SSLCertVerificationError as error:
-            said = f"the server's certificate is not trusted: {error.verify_message or error}"
-            raise NotSent(f"{what}: {said}") from error
+            raise NotSent(f"{what}: {distrusted(error)}") from error
         except (OSError, TimeoutError) as error:
-            raise NotSent(f"{what}: no connection: {str(error) or type(error).__name__}") from error
+            raise NotSent(f"{what}: no connection: {say(error)}") from error
         try:
             self._refuse_when_closed()
         except NotSent:
