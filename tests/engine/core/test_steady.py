@@ -138,3 +138,20 @@ def test_a_deleted_node_frees_nobody_and_breaks_nothing():
     world = running(None, node("n", cpu=1), pod("a"), pod("b"))
     world.settle(world.tell(Gone("Node", "", "n")))
     assert world.add(node("m", cpu=1)).after(15).bound == {"default/a": "n", "default/b": "m"}
+
+
+def test_an_exclusive_pod_that_autoscalers_cannot_see_is_reported_once():
+    marks = {"annotations": {"fairlead.dev/capacity": "exclusive"}}
+    world = running(
+        None, node("n"), pod("a", **marks), pod("b", labels={"fairlead.dev/exclusive": ""}, **marks)
+    )
+    world.add(pod("a", **marks))
+    assert [(say.pod, say.reason) for say in world.said()] == [("default/a", "ExclusiveUnseen")]
+
+
+def test_a_large_batch_of_freed_nodes_wakes_those_who_wait():
+    nodes = [node(f"n{index:02}", cpu=1) for index in range(20)]
+    running_pods = [pod(f"r{index:02}", on=f"n{index:02}") for index in range(20)]
+    world = running(None, *nodes, *running_pods, *(pod(f"w{index:02}", created=9) for index in range(20)))
+    world.remove(*(f"r{index:02}" for index in range(20))).after(15)
+    assert len(world.bound) == 20

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from fairlead.engine.classes import CAPACITY_ANNOTATION
 from fairlead.engine.core.actions import Action, EvictPod, ReleasePod, Say
 from fairlead.engine.core.events import BindFailed, Event, EvictFailed, Gone, Seen
 from fairlead.engine.core.service import Service
@@ -16,7 +17,10 @@ from fairlead.engine.core.standing import Standing, standing_of
 from fairlead.engine.settings import Settings
 from fairlead.kube.pod import Pod
 
-__all__ = ["Core"]
+__all__ = ["EXCLUSIVE_LABEL", "Core"]
+
+# Says in terms that autoscalers understand, with anti-affinity against it, that a pod is exclusive.
+EXCLUSIVE_LABEL = "fairlead.dev/exclusive"
 
 
 class Core:
@@ -103,6 +107,7 @@ class Core:
         if priority.problem and self.state.ours(pod):
             self._say(pod, "PriorityAnnotation", priority.problem)
         if uid in self.state.pending:
+            self._warn_of_exclusive(pod)
             if not self.state.gangs.name_of(uid):
                 self.service.assembly.pod(pod, self.service.now)
             return
@@ -110,6 +115,17 @@ class Core:
             self.service.forget(uid)
         if pod.terminal:
             self.service.left(uid)
+
+    def _warn_of_exclusive(self, pod: Pod) -> None:
+        """Say that autoscalers cannot see why an exclusive pod does not fit, unless it says so itself."""
+        wanted = pod.metadata.annotations.get(CAPACITY_ANNOTATION) == "exclusive"
+        if (wanted or self.settings.capacity == "exclusive") and EXCLUSIVE_LABEL not in pod.metadata.labels:
+            self._say(
+                pod,
+                "ExclusiveUnseen",
+                "the pod has its node to itself, which autoscalers cannot see: without the label "
+                f"{EXCLUSIVE_LABEL} and anti-affinity against it no node may be added for it",
+            )
 
     def _bind_failed(self, event: BindFailed) -> None:
         held = self.state.assumed.get(event.uid)
@@ -144,7 +160,10 @@ class Core:
                 self._say(pod, "GangIncomplete", kept)
 
     def _say(self, pod: Pod, reason: str, message: str) -> None:
-        if (pod.metadata.uid, message) not in self._said:
-            self._said[pod.metadata.uid, message] = None
+        # Once per workload: its pods have the same to say.
+        owner = pod.metadata.controller
+        about = owner.uid if owner is not None and owner.uid else pod.metadata.uid
+        if (about, message) not in self._said:
+            self._said[about, message] = None
             said = Say(pod.metadata.key, pod.metadata.uid, "Warning", reason, message)
             self.service.actions.append(said)

@@ -16,6 +16,9 @@ from fairlead.engine.room import Room
 
 __all__ = ["Hints"]
 
+# Up to this many changed nodes are looked at one by one; for more, one attempt over all is cheaper.
+_LOOK_AT = 8
+
 
 class Hints:
     """What has happened since it was last emptied."""
@@ -71,6 +74,8 @@ class Hints:
             if self._placed and (cls.affinity is not None or cls.spread):
                 return True
             if self._eased and looks_beyond_node(cls):
+                return True
+            if len(self._eased) > _LOOK_AT:
                 return True
             for slot in self._eased:
                 if _could_take(cls, slot, unit.priority if unit.may_preempt else None, room, preemption):
