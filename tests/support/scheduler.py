@@ -6,6 +6,7 @@ tests can share a cluster.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -14,12 +15,22 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
+from fairlead.client import config as kubeconfig
+from fairlead.client.api import Client
+from fairlead.client.connection import Connection
+from fairlead.doors.scheduler.configuration import merged
+from fairlead.doors.scheduler.leading import Scheduler
 from support.cluster import Cluster
+from support.faults import Faithful, FaultProxy, FrameFault, Plan, RequestFault
 from support.wire import PATIENCE_S
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 Manifest = dict[str, Any]
 
@@ -232,3 +243,61 @@ def shop(cluster: Cluster) -> Iterator[Shop]:
         yield own
     finally:
         own.close()
+
+
+@dataclass
+class Ledger:
+    """A plan that passes everything on to another and remembers every write."""
+
+    plan: Plan = field(default_factory=Faithful)
+    writes: list[str] = field(default_factory=list)
+
+    def on_request(self, method: str, path: str) -> RequestFault | None:
+        if method != "GET":
+            self.writes.append(f"{method} {path.partition('?')[0]}")
+        return self.plan.on_request(method, path)
+
+    def on_frame(self, path: str) -> FrameFault | None:
+        return self.plan.on_frame(path)
+
+    def binds(self, name: str) -> int:
+        """How often a bind of a pod was sent."""
+        return sum(write.endswith(f"/pods/{name}/binding") for write in self.writes)
+
+
+@dataclass(frozen=True)
+class InProcess:
+    """A scheduler in this process, behind a proxy that misbehaves as planned."""
+
+    scheduler: Scheduler
+    ledger: Ledger
+
+
+@contextlib.asynccontextmanager
+async def in_process(ours: Shop, plan: Plan | None = None, **flags: Any) -> AsyncIterator[InProcess]:
+    """Run the scheduler here; `flags` are fields of its configuration, ``section__field`` spelt."""
+    ledger = Ledger(plan or Faithful())
+    fields = {"schedulerNames": [ours.scheduler], "leaderElection.enabled": False}
+    fields |= {name.replace("__", "."): value for name, value in flags.items()}
+    configuration = merged({}, fields)
+    upstream = kubeconfig.load(ours.cluster.kubeconfig)
+    async with FaultProxy(upstream, ledger) as proxy, Connection(proxy.target, in_flight=96) as connection:
+        scheduler = Scheduler(Client(connection), configuration, system_namespace=ours.cluster.namespace)
+        running = asyncio.create_task(scheduler.run())
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                while not (scheduler.session and scheduler.session.synced):
+                    await asyncio.sleep(0.01)
+                    if running.done():
+                        running.result()
+            yield InProcess(scheduler, ledger)
+            if running.done():
+                running.result()
+        finally:
+            scheduler.stop()
+            await running
+
+
+async def aside(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call something that blocks, while the scheduler in this process goes on."""
+    return await asyncio.to_thread(call, *args, **kwargs)

@@ -22,6 +22,8 @@ class Inbox:
         self._some = asyncio.Event()
         self._space = asyncio.Event()
         self._space.set()
+        self._empty = asyncio.Event()
+        self._empty.set()
 
     def __len__(self) -> int:
         return len(self._events)
@@ -36,8 +38,13 @@ class Inbox:
         if events:
             self._events.extend(events)
             self._some.set()
+            self._empty.clear()
             if len(self._events) >= self._room:
                 self._space.clear()
+
+    async def empty(self) -> None:
+        """Wait until everything has been taken."""
+        await self._empty.wait()
 
     def knock(self) -> None:
         """Wake whoever waits, though there is nothing new."""
@@ -58,4 +65,5 @@ class Inbox:
         events, self._events = self._events, []
         self._some.clear()
         self._space.set()
+        self._empty.set()
         return events

@@ -18,6 +18,7 @@ from fairlead.client.api import Client
 from fairlead.client.clock import WALL_CLOCK, Clock
 from fairlead.client.election import ApiLease, Election
 from fairlead.doors.scheduler.configuration import Configuration, seconds
+from fairlead.doors.scheduler.drift import Drifted
 from fairlead.doors.scheduler.metrics import Metrics
 from fairlead.doors.scheduler.recording import Recorder
 from fairlead.doors.scheduler.session import InternalError, Session
@@ -142,9 +143,9 @@ class Scheduler:
             self.session = session
             try:
                 await session.run(self._renew)
-            except InternalError as error:
-                _log.exception("internal_error", reason=str(error))
-                self.metrics.rebuilds.labels("error").inc()
+            except (InternalError, Drifted) as error:
+                _log.exception("rebuild", reason=str(error))
+                self.metrics.rebuilds.labels("drift" if isinstance(error, Drifted) else "error").inc()
                 wait_s = seconds(rebuild.delay)
                 now = self._clock.now()
                 if last_rebuild is not None:

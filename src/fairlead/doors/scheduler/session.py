@@ -19,7 +19,8 @@ from fairlead.client.api import Client
 from fairlead.client.clock import WALL_CLOCK, Clock
 from fairlead.client.events import EventLane
 from fairlead.doors.scheduler.binder import Binder
-from fairlead.doors.scheduler.configuration import Configuration
+from fairlead.doors.scheduler.configuration import Configuration, seconds
+from fairlead.doors.scheduler.drift import Drift, Drifted
 from fairlead.doors.scheduler.evictor import Evictor
 from fairlead.doors.scheduler.herald import Herald
 from fairlead.doors.scheduler.inbox import Inbox
@@ -79,7 +80,9 @@ class Session:
         self._clock = clock
         self._metrics = metrics
         self._inbox = Inbox()
-        self._watching = Watching(client, self._inbox, rng=rng, clock=clock)
+        self._watching = Watching(
+            client, self._inbox, settle_s=seconds(configuration.drift.settle), rng=rng, clock=clock
+        )
         state = self.core.state
         self._volumes = Volumes(client, state.snapshot.storage)
         self._statuses = Statuses(client, state.pending.get, clock=clock)
@@ -98,6 +101,15 @@ class Session:
             in_flight=configuration.in_flight,
             clock=clock,
         )
+        self._drift = Drift(
+            self._watching,
+            self.core,
+            self._inbox,
+            metrics,
+            interval_s=seconds(configuration.drift.interval),
+            tolerated=configuration.drift.tolerated,
+            rng=rng,
+        )
         self._evictor = Evictor(
             client,
             how=configuration.preemption.evict,
@@ -113,7 +125,8 @@ class Session:
     async def run(self, stopping: asyncio.Event) -> None:
         """Schedule until `stopping` is set, then finish what is under way and return.
 
-        Raises LeaseLost when the fence refuses a write, InternalError when the core fails.
+        Raises LeaseLost when the fence refuses a write, InternalError when the core fails, Drifted when
+        too much of what it knows is not so.
         """
         try:
             async with asyncio.TaskGroup() as group:
@@ -122,6 +135,7 @@ class Session:
                 tasks.append(group.create_task(self._stop_when(stopping)))
                 self._metrics.watch(self.core, self._writes)
                 await self._load(stopping)
+                tasks.append(group.create_task(self._drift.run()))
                 while not stopping.is_set():
                     self._turn(self._inbox.take())
                     if self._recorder is not None and self._recorder.full:
@@ -241,7 +255,7 @@ def _worst(several: BaseExceptionGroup[BaseException]) -> BaseException:
             leaves.append(error)
 
     walk(several)
-    for kind in (LeaseLost, InternalError):
+    for kind in (LeaseLost, InternalError, Drifted):
         for error in leaves:
             if isinstance(error, kind):
                 return error

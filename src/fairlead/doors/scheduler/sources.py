@@ -6,6 +6,7 @@ secrets, and an update that changes nothing we read (a heartbeat, a status) cost
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
@@ -36,12 +37,16 @@ _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One kind to watch. `keep` is what tells two states of an object apart, None: every change counts."""
+    """One kind to watch. `keep` is what stays of an object in memory beside the core's own copy.
+
+    `skips`: a change that leaves `keep` as it was is no news.
+    """
 
     kind: str
     resource: Resource
     struct: type[Any]
     keep: Callable[[Any], object]
+    skips: bool = False
 
 
 def sources(served: Iterable[Resource]) -> list[Source]:
@@ -49,7 +54,7 @@ def sources(served: Iterable[Resource]) -> list[Source]:
     served = list(served)
     offered = {(resource.group, resource.plural) for resource in served}
     found = [
-        Source(kind, known(kind), struct, _keep_of(struct))
+        Source(kind, known(kind), struct, *_keep_of(struct))
         for kind, struct in KINDS.items()
         if kind not in ("PodGroup", "DeviceClass") and (known(kind).group, known(kind).plural) in offered
     ]
@@ -79,7 +84,7 @@ def core_events(source: Source, batch: Iterable[WatchEvent[Any, Any]]) -> list[E
         if isinstance(event, Added):
             events.append(Seen(kind, trimmed(source, event.object)))
         elif isinstance(event, Modified):
-            if event.old is None or source.keep(event.object) != event.old:
+            if not source.skips or source.keep(event.object) != event.old:
                 events.append(Seen(kind, trimmed(source, event.object)))
         elif isinstance(event, Deleted):
             namespace, _, name = event.key.rpartition("/")
@@ -137,12 +142,19 @@ def _bare_node(node: Node) -> Node:
     return Node(metadata, node.spec, msgspec.structs.replace(node.status, conditions=()))
 
 
-def _keep_of(struct: type[Any]) -> Callable[[Any], object]:
+def _keep_of(struct: type[Any]) -> tuple[Callable[[Any], object], bool]:
+    if struct is Pod:
+        return _node_of, False
     if struct is Node:
-        return _bare_node
+        return _bare_node, True
     if struct is Workload:
-        return _spec_of_workload
-    return _spec_of_job if struct is Job else _nothing
+        return _spec_of_workload, True
+    return (_spec_of_job, True) if struct is Job else (_nothing, False)
+
+
+def _node_of(pod: Pod) -> str:
+    """Where the pod takes room; "" for nowhere. For comparing with what the core believes."""
+    return "" if pod.terminal else sys.intern(pod.spec.node_name)
 
 
 def _nothing(thing: Any) -> object:
@@ -152,7 +164,7 @@ def _nothing(thing: Any) -> object:
 
 def _spec_of_workload(owner: Workload) -> object:
     # The API server counts a new generation for every change of the spec, and for deletion.
-    return owner.metadata.generation or None
+    return (owner.metadata.generation, owner.spec.replicas)
 
 
 def _spec_of_job(job: Job) -> object:

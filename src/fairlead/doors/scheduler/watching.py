@@ -31,9 +31,12 @@ _DISCOVER_S = 30.0
 class Watching:
     """See the module. Cancelled, the streams are closed; what was put in the inbox stays there."""
 
-    def __init__(self, client: Client, inbox: Inbox, *, rng: random.Random, clock: Clock) -> None:
+    def __init__(
+        self, client: Client, inbox: Inbox, *, settle_s: float, rng: random.Random, clock: Clock
+    ) -> None:
         self._client = client
         self._inbox = inbox
+        self._settle_s = settle_s
         self._rng = rng
         self._clock = clock
         self._reflectors: list[tuple[Source, Reflector[Any, Any]]] = []
@@ -66,7 +69,7 @@ class Watching:
             source.struct,
             keep=source.keep,
             # The comparison with the API is the session's: it repairs object by object.
-            tuning=Tuning(audit_s=0),
+            tuning=Tuning(audit_s=0, settle_s=self._settle_s),
             rng=self._rng,
             clock=self._clock,
         )
