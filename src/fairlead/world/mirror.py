@@ -81,7 +81,11 @@ class Mirror:
             elif kind in _STORAGE:
                 snapshot.storage.put(convert(item, _STORAGE[kind]))
         except BadObject as error:
+            # What it was before is not true any more either.
+            self._remove(kind, item)
             self.refused[(kind, _key(item))] = error
+        else:
+            self.refused.pop((kind, _key(item)), None)
 
     def _remove(self, kind: str, item: Object) -> None:
         snapshot = self.snapshot

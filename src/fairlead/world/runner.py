@@ -3,7 +3,8 @@
 One queue for all, each key in it at most once, and never twice at work: a key that changes while its
 writes are under way is looked at again when they are done. In virtual time `drain` does everything
 on the spot; on the wall clock `run` does the same but waits for webhooks without holding others up.
-A failed write ends its list, and the key comes back later, each time after twice as long.
+A failed write ends its list, and the key comes back later, each time after twice as long; so does one
+whose object cannot be used. Any other error is a defect of ours and ends the whole cluster, loudly.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 import structlog
 
-from fairlead.errors import ApiError
+from fairlead.errors import ApiError, BadObject
 from fairlead.world.admission import Staged
 from fairlead.world.api import Admitted, Api, DeleteOptions, Options
 from fairlead.world.clock import Clock, Timer
@@ -113,14 +114,14 @@ class Runner:
         return True
 
     def _work(self, key: _Key) -> None:
-        steps = self._carry_out(key, self._reconcile(key))
         try:
+            steps = self._carry_out(key, self._reconcile(key))
             group = next(steps)
             while True:
                 group = steps.send([self._write(key, write) for write in group])
         except StopIteration:
             self._failures.pop(key, None)
-        except ApiError as error:
+        except (ApiError, BadObject) as error:
             self._failed(key, error)
 
     # Wall clock
@@ -146,8 +147,8 @@ class Runner:
                 await asyncio.sleep(0)
 
     async def _work_waiting(self, key: _Key, admitted: Admitted, slots: asyncio.Semaphore) -> None:
-        steps = self._carry_out(key, self._reconcile(key))
         try:
+            steps = self._carry_out(key, self._reconcile(key))
             group = next(steps)
             while True:
                 if any(isinstance(each, Create | Update | Patch) for each in group):
@@ -161,7 +162,7 @@ class Runner:
                 group = steps.send(list(results))
         except StopIteration:
             self._failures.pop(key, None)
-        except ApiError as error:
+        except (ApiError, BadObject) as error:
             self._failed(key, error)
         finally:
             slots.release()
@@ -284,13 +285,14 @@ class Runner:
         self._timers.pop(key, None)
         self._enqueue(key)
 
-    def _failed(self, key: _Key, error: ApiError) -> None:
+    def _failed(self, key: _Key, error: ApiError | BadObject) -> None:
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         wait_s = min(_LAST_RETRY_S, _FIRST_RETRY_S * 2 ** min(failures, 30))
-        if error.code not in (404, 409):
+        # Conflicts and vanished objects are daily business; an object that nobody can read is not.
+        if isinstance(error, BadObject) or error.code not in (404, 409):
             _log.info(
-                "write refused",
+                "cannot go on for now",
                 controller=self._controllers[key[0]].name,
                 key=key[1],
                 error=str(error),

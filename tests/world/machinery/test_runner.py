@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from fairlead.errors import ApiError, Conflict
+from fairlead.errors import ApiError, BadObject, Conflict
 from fairlead.world.admission import AdmissionRequest, Admitter
 from fairlead.world.api import Admitted, Api
 from fairlead.world.clock import EPOCH, VirtualClock, WallClock
@@ -129,6 +129,30 @@ def test_a_failed_write_ends_the_list_and_is_tried_again_later_each_time() -> No
     ]
     assert waits == [5, 10, 20, 40, 80, 160, 320]
     assert bench.api.store.get(CONFIGMAPS, "default", "never") is None
+
+
+def test_an_object_that_cannot_be_used_does_not_stop_the_others() -> None:
+    def picky(view: View, key: str, now: datetime) -> list[Write]:
+        if key == "default/bad":
+            raise BadObject("ConfigMap bad", "data", "cannot be used")
+        item = view.get("ConfigMap", *key.split("/"))
+        return [] if item is None or data(item) else [Patch(item, {"data": {"seen": "yes"}})]
+
+    bench = Bench(picky)
+    bench.create("bad")
+    bench.create("good")
+    bench.run(1)
+    assert data(bench.api.get(CONFIGMAPS, "good", "default")) == {"seen": "yes"}
+
+
+def test_a_defect_in_a_controller_is_not_hidden() -> None:
+    def broken(view: View, key: str, now: datetime) -> list[Write]:
+        raise ZeroDivisionError
+
+    bench = Bench(broken)
+    bench.create("a")
+    with pytest.raises(ZeroDivisionError):
+        bench.run()
 
 
 def test_a_batch_is_carried_out_whole_even_if_one_of_it_fails() -> None:

@@ -141,3 +141,23 @@ def test_waiting_without_news_writes_nothing() -> None:
     cluster.run_until(seconds(86400))
     assert cluster.store.rv == before
     assert names(pods(cluster)) == ["big"]
+
+
+def test_a_node_that_cannot_be_read_is_left_out_until_it_can() -> None:
+    cluster = world(1)
+    wrong, right = {"cpu": "-1"}, {"cpu": "4", "memory": "16Gi", "pods": "110"}
+    found = cluster.get("Node", "n1") or {}
+
+    def offer(room: dict[str, str]) -> None:
+        held = cluster.get("Node", "n1") or {}
+        said = {**held["status"], "allocatable": room}
+        cluster.store.put(
+            cluster.runner.view.resource(found), {**held, "metadata": {**held["metadata"]}, "status": said}
+        )
+
+    offer(wrong)  # past the API's own checks
+    cluster.create(wanting("a"))
+    cluster.run_until(seconds(10))
+    assert home(cluster, "a") == ""
+    offer(right)
+    cluster.run_until(lambda: home(cluster, "a") == "n1")
