@@ -9,6 +9,7 @@ from typing import Any
 from fairlead.world.conditions import condition_of
 from fairlead.world.tables.columns import Printer, age, age_of, columns, count_in, labels, name_of
 from fairlead.world.tables.pods import POD
+from fairlead.world.tables.rarely import RARELY
 from fairlead.world.tables.storage import STORAGE
 from fairlead.world.tables.workloads import WORKLOADS
 
@@ -134,6 +135,7 @@ PRINTERS: dict[str, Printer] = {
     "pods": POD,
     **WORKLOADS,
     **STORAGE,
+    **RARELY,
     "nodes": Printer(
         columns(
             "Name",
@@ -178,18 +180,6 @@ PRINTERS: dict[str, Printer] = {
     "validatingwebhookconfigurations.admissionregistration.k8s.io": Printer(
         columns("Name", "Webhooks:integer", "Age"),
         lambda item, now: [name_of(item), len(item.get("webhooks") or ()), age_of(item, now)],
-    ),
-    "customresourcedefinitions.apiextensions.k8s.io": Printer(
-        columns("Name", "Created At"),
-        lambda item, now: [name_of(item), item["metadata"].get("creationTimestamp")],
-    ),
-    "clusterroles.rbac.authorization.k8s.io": Printer(
-        columns("Name", "Created At"),
-        lambda item, now: [name_of(item), item["metadata"].get("creationTimestamp")],
-    ),
-    "roles.rbac.authorization.k8s.io": Printer(
-        columns("Name", "Created At"),
-        lambda item, now: [name_of(item), item["metadata"].get("creationTimestamp")],
     ),
 }
 
