@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from fairlead.errors import ApiError
+from fairlead.world.admission import AdmissionRequest
 from fairlead.world.world import World
 from support.manifests import deployment, replica_set
 from support.worlds import (
@@ -223,6 +225,24 @@ def test_a_name_that_somebody_else_took_is_avoided() -> None:
     cluster.create(deployment("web", 1))
     cluster.run_until(lambda: settled(cluster, 1))
     assert status(cluster, "Deployment", "web")["collisionCount"] == 1
+
+
+def test_a_replica_set_that_is_refused_is_reported_and_tried_again() -> None:
+    cluster = world()
+
+    def refuse(request: AdmissionRequest) -> Obj | None:
+        if (request.operation, request.resource.kind) == ("CREATE", "ReplicaSet"):
+            raise ApiError.of(403, "Forbidden", "not today")
+        return None
+
+    cluster.api.hooks.append(refuse)
+    cluster.create(deployment("web", 2))
+    cluster.run_until(seconds(60))
+    assert conditions(cluster, "Deployment", "web")["Progressing"] == ("False", "ReplicaSetCreateError")
+    [said] = events(cluster, "ReplicaSetCreateError")
+    assert said.endswith(": not today")
+    cluster.api.hooks.remove(refuse)
+    cluster.run_until(lambda: settled(cluster, 2))
 
 
 def test_steady_means_no_writes() -> None:

@@ -323,13 +323,13 @@ def _create(deployment: Obj, old: Sequence[Obj], size: int, now: datetime) -> li
             return [Update(with_status(deployment, {**status, "collisionCount": collisions + 1}), "status")]
         said = f'Failed to create new replica set "{name}": {error.message}'
         writes: list[Write] = [Emit(deployment, "ReplicaSetCreateError", said, _COMPONENT, "Warning")]
-        if has_deadline(deployment):
+        before = condition(deployment, "Progressing")
+        if has_deadline(deployment) and (before is None or before["reason"] != "ReplicaSetCreateError"):
             failed = progressing("False", "ReplicaSetCreateError", said, now)
             others = [each for each in status.get("conditions") or () if each["type"] != "Progressing"]
-            if condition(deployment, "Progressing") is None or others == (status.get("conditions") or []):
-                writes.append(
-                    Update(with_status(deployment, {**status, "conditions": [*others, failed]}), "status")
-                )
+            writes.append(
+                Update(with_status(deployment, {**status, "conditions": [*others, failed]}), "status")
+            )
         return writes
 
     def created(_: Obj) -> list[Write]:
