@@ -16,7 +16,7 @@ import pytest
 from fairlead.world.admission import AdmissionRequest
 from fairlead.world.api import Api
 from fairlead.world.http import Server, serve
-from fairlead.world.schema.resources import CONFIGMAPS, CRDS, MUTATING_WEBHOOKS, NODES, PODS
+from fairlead.world.schema.resources import CONFIGMAPS, CRDS, MUTATING_WEBHOOKS, NODES, PODS, SERVICE_ACCOUNTS
 from support.manifests import config_map, pod
 
 Object = dict[str, Any]
@@ -326,6 +326,27 @@ class TestRefusals:
             headers = {"Authorization": "Bearer secret"}
             async with session.get(f"{server.address}/api/v1/pods", headers=headers) as response:
                 assert response.status == 200
+
+
+class TestReviews:
+    async def test_everybody_may_do_everything(self, caller: Caller) -> None:
+        body = {"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}
+        path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+        status, said = await caller.call("POST", path, body)
+        assert (status, said["kind"], said["status"]) == (201, "SelfSubjectAccessReview", {"allowed": True})
+
+    async def test_a_token_is_somebodys(self, caller: Caller) -> None:
+        path = "/apis/authentication.k8s.io/v1/tokenreviews"
+        _, said = await caller.call("POST", path, {"spec": {"token": "x"}})
+        assert said["status"]["authenticated"]
+        _, said = await caller.call("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", {})
+        assert said["status"]["userInfo"]["username"] == "system:admin"
+
+    async def test_a_service_account_gets_a_token(self, api: Api, caller: Caller) -> None:
+        api.create(SERVICE_ACCOUNTS, {"metadata": {"name": "me"}}, "default")
+        path = "/api/v1/namespaces/default/serviceaccounts/me/token"
+        status, said = await caller.call("POST", path, {"spec": {}})
+        assert (status, bool(said["status"]["token"])) == (201, True)
 
 
 class _Slow:
