@@ -121,9 +121,12 @@ async def _server(pipe: multiprocessing.connection.Connection, events: int) -> N
         await response.prepare(request)
         if request.query.get("sendInitialEvents") == "true":
             await response.write(BOOKMARK)
-        for frame in frames:
-            await response.write(frame)
-        await asyncio.Event().wait()  # a watch does not end by itself
+        try:
+            for frame in frames:
+                await response.write(frame)
+            await asyncio.Event().wait()  # a watch does not end by itself
+        except ConnectionError:
+            pass  # the client has seen enough
         return response
 
     app = web.Application()
