@@ -97,3 +97,15 @@ def test_the_queue_tells_who_is_ahead():
     standing = core.standing("default/b")
     assert (standing.position, standing.ahead) == (2, ("default/a",))
     assert "Insufficient cpu" in standing.message
+
+
+def test_a_held_gang_tells_which_members_fit_and_who_holds_the_others_back():
+    from support.cluster_of import running
+
+    equal = pod("equal", 2, on="n", priority=5)
+    world = running(Settings(), node("n", cpu=3), equal, *gang("g", 3, priority=5))
+    standing = world.core.standing("default/g-1")
+    assert (standing.unit, standing.members) == ("default/g", 3)
+    assert standing.fitting == ("default/g-0",)
+    assert standing.held_back_by == ("default/equal",)
+    assert standing.to_dict()["heldBackBy"] == ["default/equal"]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections import Counter
 
 from hypothesis import given, settings
@@ -130,6 +133,39 @@ def test_the_order_of_the_objects_does_not_matter(count):
         assert json.dumps(Cluster.from_objects(shuffled).plan().to_dict()) == json.dumps(plan)
 
     check()
+
+
+def test_another_process_makes_the_same_plan_to_the_byte(tmp_path):
+    things = [node(f"n{index}", 3, labels={"zone": "ab"[index % 2]}) for index in range(4)]
+    for index in range(12):
+        labels = {"app": ["web", "db"][index % 2]}
+        where = {"on": f"n{index % 4}"} if index < 4 else {}
+        things.append(
+            pod(f"p{index}", priority=index % 5, labels=labels, created=index, **where, **RULES[index % 5])
+        )
+    things += [pod(f"g-{index}", gang="g", minimum=3, priority=4, created=20) for index in range(4)]
+    state = tmp_path / "state.json"
+    state.write_text(json.dumps(things))
+    plans = {
+        subprocess.run(
+            [
+                sys.executable,
+                "-c",
+                "from fairlead.cli import main; main()",
+                "plan",
+                "-o",
+                "json",
+                "-f",
+                state,
+            ],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            check=True,
+            capture_output=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(plans) == 1
+    assert json.loads(plans.pop())["binds"]
 
 
 def test_every_pod_is_bound_or_held_or_left_alone_exactly_once(count):

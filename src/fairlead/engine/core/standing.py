@@ -1,9 +1,20 @@
-"""Where a waiting pod stands: its unit, its place in the queue, who is ahead, what holds it back."""
+"""Where a waiting pod stands: its unit, its place in the queue, who is ahead, what holds it back.
+
+Who holds a unit back is found by asking preemption as if nobody were protected: no priority, budget or
+scheduler name spares anybody but system pods. They are named, not evicted.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from fairlead.engine.budgets import Budgets
+from fairlead.engine.placement import group
+from fairlead.engine.preemption import Preemption
+from fairlead.engine.preemption_gangs import offer_to_gang
+from fairlead.engine.priority import UNTOUCHABLE
+from fairlead.engine.units import Unit
 
 if TYPE_CHECKING:
     from fairlead.engine.core.service import Service
@@ -15,7 +26,8 @@ __all__ = ["Standing", "standing_of"]
 class Standing:
     """`position` counts from 1; 0 while the unit is not in the queue. `ahead` are units' names, in order.
 
-    `waits_for` are pods (``namespace/name``) that must leave first.
+    `fitting` are the members (``namespace/name``) that would find room now if they went alone, `held_back_by`
+    pods without which all would, and `waits_for` pods that were told to leave.
     """
 
     unit: str
@@ -24,6 +36,8 @@ class Standing:
     ahead: tuple[str, ...]
     message: str
     waits_for: tuple[str, ...] = ()
+    fitting: tuple[str, ...] = ()
+    held_back_by: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data."""
@@ -34,6 +48,8 @@ class Standing:
             "ahead": list(self.ahead),
             "message": self.message,
             "waitsFor": list(self.waits_for),
+            "fitting": list(self.fitting),
+            "heldBackBy": list(self.held_back_by),
         }
 
 
@@ -58,5 +74,32 @@ def standing_of(service: Service, pod: str) -> Standing | None:
             index = next(i for i, unit in enumerate(units) if unit.id == unit_id)
             ahead = tuple(unit.name for unit in units[:index])
             unit = units[index]
-            return Standing(unit.name, len(unit.members), index + 1, ahead, service.holds.told(uid))
+            return Standing(
+                unit.name,
+                len(unit.members),
+                index + 1,
+                ahead,
+                service.holds.told(uid),
+                fitting=_fitting(service, unit),
+                held_back_by=_held_back_by(service, unit),
+            )
     return Standing(gang or pod, 1, 0, (), service.holds.told(uid))
+
+
+def _fitting(service: Service, unit: Unit) -> tuple[str, ...]:
+    snapshot = service.state.snapshot
+    found: list[str] = []
+    with snapshot.trial():
+        for each in group(service.state.room, unit.members):
+            slots = snapshot.place_run(each.cls, each.pods)
+            found += [pod.metadata.key for pod, slot in zip(each.pods, slots, strict=True) if slot >= 0]
+    return tuple(sorted(found))
+
+
+def _held_back_by(service: Service, unit: Unit) -> tuple[str, ...]:
+    state = service.state
+    search = Preemption(state.room, state.gangs, Budgets(), respect=False)
+    groups = group(state.room, unit.members[: unit.needed])
+    with state.room.seen_by(unit.id, UNTOUCHABLE):
+        offer = offer_to_gang(state.room, search, UNTOUCHABLE, groups, None)
+    return tuple(sorted(victim.key for victim in offer.victims)) if offer is not None else ()
