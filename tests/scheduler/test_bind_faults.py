@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -29,21 +30,26 @@ class Meanwhile:
         return None
 
 
+def own_wire(ours: Shop, method: str, path: str, body: dict[str, Any]) -> None:
+    """A request over a connection of its own: the test's is in use while it waits."""
+    wire = ours.cluster.host.wire()
+    wire.request(method, path, body).ok()
+    wire.close()
+
+
 def gone(ours: Shop, name: str) -> None:
-    ours.cluster.delete("Pod", name, gracePeriodSeconds=0)
+    options = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
+    own_wire(ours, "DELETE", ours.cluster.path("Pod", name), options)
 
 
 def bind(ours: Shop, name: str, node: str) -> None:
-    ours.cluster.wire.request(
-        "POST",
-        ours.cluster.path("Pod", name, "binding"),
-        {
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": {"name": name},
-            "target": {"kind": "Node", "name": node},
-        },
-    ).ok()
+    binding = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": name},
+        "target": {"kind": "Node", "name": node},
+    }
+    own_wire(ours, "POST", ours.cluster.path("Pod", name, "binding"), binding)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +101,7 @@ async def test_another_pod_of_the_same_name_is_a_pod_of_its_own(ours: Shop):
 
     def replace() -> None:
         gone(ours, "a")
-        ours.add("a", cpu="500m")
+        own_wire(ours, "POST", ours.cluster.path("Pod"), ours.pod("a", cpu="500m"))
 
     async with in_process(ours, Meanwhile("a", replace)):
         first = (await aside(ours.add, "a"))["metadata"]["uid"]

@@ -101,7 +101,7 @@ class Session:
             in_flight=configuration.in_flight,
             clock=clock,
         )
-        self._drift = Drift(
+        self.drift = Drift(
             self._watching,
             self.core,
             self._inbox,
@@ -135,7 +135,7 @@ class Session:
                 tasks.append(group.create_task(self._stop_when(stopping)))
                 self._metrics.watch(self.core, self._writes)
                 await self._load(stopping)
-                tasks.append(group.create_task(self._drift.run()))
+                tasks.append(group.create_task(self.drift.run()))
                 while not stopping.is_set():
                     self._turn(self._inbox.take())
                     if self._recorder is not None and self._recorder.full:

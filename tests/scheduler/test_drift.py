@@ -1,0 +1,97 @@
+"""What the scheduler knows is compared with the API, and repaired object by object."""
+
+from __future__ import annotations
+
+import msgspec
+
+from fairlead.doors.scheduler.session import Session
+from fairlead.engine.core.events import Gone
+from fairlead.kube.decode import convert
+from fairlead.kube.pod import Pod
+from support.faults import Drop, Script
+from support.scheduler import Shop, aside, in_process
+
+
+async def test_a_pod_whose_creation_the_watch_never_showed_is_found_and_placed(ours: Shop):
+    await aside(ours.cluster.add_nodes, 1)
+    async with in_process(ours, drift__settle=0) as running:
+        plan = Script(frames=[("/api/v1/pods?", Drop())])
+        running.ledger.plan = plan
+        await aside(ours.add, "a")
+        await aside(ours.cluster.wait, lambda: not plan.frames, "the frame to be dropped")
+        assert running.scheduler.session is not None
+        drift = running.scheduler.session.drift
+        assert await drift.compare() >= 1
+        await aside(ours.bound, "a")
+    text = running.scheduler.metrics.text().decode()
+    assert 'fairlead_drift_total{kind="Pod"}' in text
+
+
+async def test_a_pod_whose_end_the_watch_never_showed_is_forgotten(ours: Shop):
+    await aside(ours.cluster.add_nodes, 1, cpu=1)
+    async with in_process(ours, drift__settle=0) as running:
+        await aside(ours.add, "a")
+        await aside(ours.bound, "a")
+        session = running.scheduler.session
+        assert session is not None
+        key = f"{ours.cluster.namespace}/a"
+        await aside(ours.cluster.delete, "Pod", "a", gracePeriodSeconds=0)
+        await aside(ours.cluster.gone, "Pod", "a")
+        await aside(ours.cluster.wait, lambda: not session.core.state.uid_of(key), "the end to be seen")
+        assert await drift_of(session) == 0
+
+
+async def drift_of(session: Session) -> int:
+    return await session.drift.compare()
+
+
+async def test_a_pod_that_the_core_lost_is_told_to_it_again(ours: Shop):
+    await aside(ours.cluster.add_nodes, 1, cpu=1)
+    async with in_process(ours, drift__settle=0) as running:
+        made = await aside(ours.add, "a")
+        await aside(ours.bound, "a")
+        session = running.scheduler.session
+        assert session is not None
+        namespace = ours.cluster.namespace
+        session.core.handle([Gone("Pod", namespace, "a", made["metadata"]["uid"])], 0.0)
+        assert await drift_of(session) == 1
+        await aside(
+            ours.cluster.wait,
+            lambda: session.core.state.snapshot.placed(f"{namespace}/a") is not None,
+            "the pod to be counted again",
+        )
+        assert await drift_of(session) == 0
+
+
+async def test_too_much_of_it_lists_everything_anew(ours: Shop):
+    await aside(ours.cluster.add_nodes, 1, cpu=4)
+    flags = {"drift__settle": 0, "drift__tolerated": 0, "drift__interval": "200ms", "rebuild__delay": 0}
+    async with in_process(ours, **flags) as running:
+        made = await aside(ours.add, "a")
+        await aside(ours.bound, "a")
+        first = running.scheduler.session
+        assert first is not None
+        first.core.handle([Gone("Pod", ours.cluster.namespace, "a", made["metadata"]["uid"])], 0.0)
+
+        def rebuilt() -> bool:
+            session = running.scheduler.session
+            return session is not None and session is not first and session.synced
+
+        await aside(ours.cluster.wait, rebuilt, "a new session")
+        await aside(ours.add, "b")
+        await aside(ours.bound, "b")
+    assert 'fairlead_rebuilds_total{reason="drift"} 1.0' in running.scheduler.metrics.text().decode()
+
+
+async def test_a_defect_of_the_core_lists_everything_anew(ours: Shop):
+    await aside(ours.cluster.add_nodes, 1, cpu=4)
+    async with in_process(ours, rebuild__delay=0, rebuild__interval=0) as running:
+        first = running.scheduler.session
+        assert first is not None
+        # What a defect might leave behind: the core believes a pod placed that it has never seen.
+        made = convert(ours.pod("a") | {"kind": "Pod"}, Pod)
+        metadata = msgspec.structs.replace(made.metadata, namespace=ours.cluster.namespace)
+        first.core.state.snapshot.assume(msgspec.structs.replace(made, metadata=metadata), 0)
+        await aside(ours.add, "a")
+        await aside(ours.bound, "a")
+        assert running.scheduler.session is not first
