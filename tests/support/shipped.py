@@ -82,7 +82,7 @@ class Shipped:
         self.plane = plane
         self._folder = folder
         self._audit = folder / "audit.log"
-        self._running: list[SchedulerProcess] = []
+        self.schedulers: list[SchedulerProcess] = []
         (config,) = [
             one
             for one in yaml.safe_load_all((DEPLOY / "configuration.yaml").read_text())
@@ -95,7 +95,7 @@ class Shipped:
         """Start a scheduler with the shipped configuration and rights (or `rights` in their place)."""
         kubeconfig = shipped_kubeconfig(self.plane, rights if rights is not None else shipped_rights())
         process = SchedulerProcess(kubeconfig, f"--config={self._config}", *arguments)
-        self._running.append(process)
+        self.schedulers.append(process)
         return process
 
     def asked(self, since: int = 0) -> list[tuple[Right, bool]]:
@@ -123,7 +123,7 @@ class Shipped:
         """What `look` returns once that is true."""
         deadline = time.monotonic() + 2 * PATIENCE_S
         while not (seen := look()):
-            said = self._running[-1].text() if self._running else ""
+            said = self.schedulers[-1].text() if self.schedulers else ""
             assert time.monotonic() < deadline, f"waited in vain for {what}; the scheduler said: {said}"
             time.sleep(0.05)
         return seen
@@ -166,9 +166,9 @@ class Shipped:
         )
 
     def end_schedulers(self) -> None:
-        for process in self._running:
+        for process in self.schedulers:
             process.close()
-        self._running.clear()
+        self.schedulers.clear()
 
 
 @contextmanager

@@ -1,0 +1,235 @@
+"""Exactly the shipped rights and no more: everything works with them, and each of them is missed.
+
+The API server here cannot stream lists, as older ones cannot, so that both listing and watching are seen.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+
+from fairlead.rig.installed import NAMESPACE, shipped_rights
+from support.shipped import Obj, Right, Shipped, rights_in, rights_without, shipped_on
+
+pytestmark = [pytest.mark.real, pytest.mark.slow]
+
+RIGHTS = rights_in(shipped_rights())
+
+# With leader election Fairlead looks whether its namespace is there, to make it outside a cluster. Inside
+# one it always is, so that look is not granted, and not missed.
+NOT_MISSED = Right("", "namespaces", "get")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Shipped]:
+    with shipped_on(3, watch_lists=False) as found:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def _ended(cluster: Shipped) -> Iterator[None]:
+    yield
+    end(cluster)
+
+
+def end(cluster: Shipped) -> None:
+    """As if no scheduler had ever run here."""
+    cluster.end_schedulers()
+    cluster.plane.kubectl("delete", "leases", "--all", f"--namespace={NAMESPACE}")
+
+
+def pod(name: str, namespace: str, *, cpu: str = "100m", claim: str = "", **spec: Any) -> Obj:
+    volumes = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]} if claim else {}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "schedulerName": "fairlead",
+            "containers": [{"name": "main", "image": "image", "resources": {"requests": {"cpu": cpu}}}],
+            **volumes,
+            **spec,
+        },
+    }
+
+
+def priority_class(name: str, value: int) -> Obj:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name},
+        "value": value,
+    }
+
+
+# What makes the scheduler use a right. Each leaves it to the caller to wait for what comes of it.
+
+
+def bind(cluster: Shipped, namespace: str) -> None:
+    cluster.apply(pod("plain", namespace))
+
+
+def hold(cluster: Shipped, namespace: str) -> None:
+    cluster.apply(pod("huge", namespace, cpu="1000"))
+
+
+def hold_twice_for_the_same_reason(cluster: Shipped, namespace: str) -> None:
+    """The reason changes and changes back: the second event of the first kind is counted on the first.
+
+    A cordon helps nobody, so nobody looks again because of it; a new budget may, to whoever may preempt.
+    """
+    hold(cluster, namespace)
+    cluster.wait(partial(held, cluster, namespace, "3 Insufficient cpu"), "the pod to be held")
+    cluster.plane.kubectl("cordon", "node-0")
+    try:
+        cluster.apply(budget("first", namespace))
+        cluster.wait(partial(held, cluster, namespace, "1 node(s) were unschedulable"), "another reason")
+    finally:
+        cluster.plane.kubectl("uncordon", "node-0")
+    cluster.apply(budget("second", namespace))
+
+
+def held(cluster: Shipped, namespace: str, reason: str) -> bool:
+    status = cluster.plane.api.get(f"/api/v1/namespaces/{namespace}/pods/huge")["status"]
+    return any(reason in one.get("message", "") for one in status.get("conditions", []))
+
+
+def budget(name: str, namespace: str) -> Obj:
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"minAvailable": 0, "selector": {"matchLabels": {"app": name}}},
+    }
+
+
+def preempt(cluster: Shipped, namespace: str) -> None:
+    cluster.apply(priority_class("rights-low", 1), priority_class("rights-high", 1000))
+    low = [pod(f"low-{index}", namespace, cpu="3", priorityClassName="rights-low") for index in range(3)]
+    cluster.apply(*low)
+    cluster.wait(
+        lambda: all(cluster.nodes_of(namespace)[one["metadata"]["name"]] for one in low),
+        "the low-priority pods to be bound",
+    )
+    cluster.apply(pod("high", namespace, cpu="3", priorityClassName="rights-high"))
+
+
+def claim(cluster: Shipped, namespace: str) -> None:
+    """A volume to be made where the pod goes, and one that is there."""
+    node = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["node-1"]}
+    for name, provisioner in (("made", "example.com/nobody"), ("local", "kubernetes.io/no-provisioner")):
+        cluster.apply(
+            {
+                "apiVersion": "storage.k8s.io/v1",
+                "kind": "StorageClass",
+                "metadata": {"name": f"{namespace}-{name}"},
+                "provisioner": provisioner,
+                "volumeBindingMode": "WaitForFirstConsumer",
+            },
+            {
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "metadata": {"name": name, "namespace": namespace},
+                "spec": {
+                    "storageClassName": f"{namespace}-{name}",
+                    "accessModes": ["ReadWriteOnce"],
+                    "resources": {"requests": {"storage": "1Gi"}},
+                },
+            },
+        )
+    cluster.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": namespace},
+            "spec": {
+                "storageClassName": f"{namespace}-local",
+                "capacity": {"storage": "1Gi"},
+                "accessModes": ["ReadWriteOnce"],
+                "local": {"path": "/data"},
+                "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [node]}]}},
+            },
+        },
+        pod("with-made", namespace, claim="made"),
+        pod("with-local", namespace, claim="local"),
+    )
+
+
+def many(cluster: Shipped, namespace: str) -> None:
+    cluster.apply(*(pod(f"many-{index}", namespace, cpu="10m") for index in range(20)))
+
+
+def nothing(cluster: Shipped, namespace: str) -> None:
+    """Starting is enough."""
+
+
+Deed = Callable[[Shipped, str], None]
+TWO_AT_ONCE = ("--leader-elect=false",)
+
+# Verbs beyond listing and watching, what uses them, and with which flags.
+DEEDS: dict[Right, tuple[Deed, tuple[str, ...]]] = {
+    Right("", "pods/binding", "create"): (bind, ()),
+    Right("", "events", "create"): (bind, ()),
+    Right("", "pods/status", "patch"): (hold, ()),
+    Right("", "events", "patch"): (hold_twice_for_the_same_reason, ()),
+    Right("", "pods/eviction", "create"): (preempt, ()),
+    Right("", "pods", "delete"): (preempt, ("--evict=delete",)),
+    Right("", "persistentvolumeclaims", "patch"): (claim, ()),
+    Right("", "persistentvolumes", "patch"): (claim, ()),
+    # One of the two finds a pod bound already, and looks at whose it is.
+    Right("", "pods", "get"): (many, TWO_AT_ONCE),
+    Right("coordination.k8s.io", "leases", "get"): (nothing, ()),
+    Right("coordination.k8s.io", "leases", "create"): (nothing, ()),
+    Right("coordination.k8s.io", "leases", "update"): (nothing, ()),
+}
+
+
+def deed_for(right: Right) -> tuple[Deed, tuple[str, ...]]:
+    if right.verb in ("list", "watch"):
+        return nothing, ()
+    return DEEDS[right]
+
+
+def start(cluster: Shipped, flags: tuple[str, ...], rights: list[Obj]) -> None:
+    cluster.run(*flags, rights=rights)
+    if flags == TWO_AT_ONCE:
+        cluster.run(*flags, rights=rights)
+        for process in cluster.schedulers:
+            process.wait_for("synced")
+
+
+def test_with_them_nothing_is_refused_and_each_is_used(cluster: Shipped) -> None:
+    since = cluster.mark()
+    flag_sets = dict.fromkeys(flags for _, flags in DEEDS.values())
+    for number, flags in enumerate(flag_sets):
+        needed = {right: deed for right, (deed, with_flags) in DEEDS.items() if with_flags == flags}
+        with cluster.namespace(f"whole-{number}") as namespace:
+            start(cluster, flags, shipped_rights())
+            for deed in dict.fromkeys(needed.values()):
+                deed(cluster, namespace)
+            for right in needed:
+                cluster.wait(partial(asked, cluster, since, right, granted=True), f"{right} to be used")
+            end(cluster)
+    found = set(cluster.asked(since))
+    assert {right for right, granted in found if not granted} <= {NOT_MISSED}
+    assert sorted(right for right, granted in found if granted) == RIGHTS
+
+
+def test_without_one_of_them_something_is_missed(cluster: Shipped, count: Callable[[int, int], int]) -> None:
+    sample = random.Random(5).sample(RIGHTS, count(4, len(RIGHTS)))
+    for number, right in enumerate(sample):
+        since = cluster.mark()
+        with cluster.namespace(f"less-{number}") as namespace:
+            deed, flags = deed_for(right)
+            start(cluster, flags, rights_without(shipped_rights(), right))
+            deed(cluster, namespace)
+            cluster.wait(partial(asked, cluster, since, right, granted=False), f"{right} to be missed")
+            end(cluster)
+
+
+def asked(cluster: Shipped, since: int, right: Right, *, granted: bool) -> bool:
+    return (right, granted) in cluster.asked(since)
