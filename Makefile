@@ -7,7 +7,7 @@ ARGS ?=
 
 .PHONY: help
 help: ## this list
-	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # The virtual environment is made anew when what it holds is declared differently.
 .venv/.ready: pyproject.toml constraints.txt
@@ -50,6 +50,10 @@ coverage: setup ## HTML coverage of the fast tests, in htmlcov/
 .PHONY: bench
 bench: setup controlplane ## the benchmarks, each with its target beside it
 	@$(BIN)/python -m benchmarks.verify --benchmarks-only $(ARGS)
+
+.PHONY: e2e
+e2e: setup ## Kubernetes' own scheduling specs, kube-scheduler and Fairlead side by side (about 40 minutes)
+	@$(BIN)/python -m fairlead.rig.e2e $(ARGS)
 
 .PHONY: controlplane
 controlplane: setup ## build the real control plane once (ARGS="kubectl etcd" for some); prints its folder

@@ -165,7 +165,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     outcomes: dict[str, dict[str, Outcome]] = {}
     try:
         if options.compare_with:
-            outcomes["kube-scheduler"] = read_report(options.compare_with.read_bytes(), focus=options.focus)
+            outcomes["kube-scheduler"] = _read_earlier(options.compare_with, options.focus)
         with _folder(options.reports) as folder:
             for scheduler in wanted:
                 if scheduler not in outcomes:
@@ -194,13 +194,22 @@ class _Suite(msgspec.Struct, frozen=True):
     SpecialSuiteFailureReasons: list[str] | None = None
 
 
+def _read_earlier(file: Path, focus: str) -> dict[str, Outcome]:
+    try:
+        return read_report(file.read_bytes(), focus=focus)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise RigError(f"{file}: is not a report of upstream's suite: {error}") from error
+
+
 def _start_fairlead(plane: ControlPlane, guard: Guard, log: Path) -> None:
     kubeconfig = shipped_kubeconfig(plane)
     (port,) = free_ports(1)
     program = guard.start(
         "fairlead",
         [
-            Path(sys.executable).with_name("fairlead"),
+            sys.executable,
+            "-m",
+            "fairlead",
             "scheduler",
             f"--kubeconfig={kubeconfig}",
             "--scheduler-name=default-scheduler",
