@@ -1,9 +1,9 @@
-"""Writes over bare HTTP/1.1: every answer that a server may give is read, any other ends as unknown."""
+"""Writes over bare HTTP/1.1: answers in every legal shape, and what is not an answer."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -11,144 +11,192 @@ import pytest
 from fairlead.client.express import Express, Reply
 from fairlead.errors import NotSent, Unreachable
 
-OK = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}"
+Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
-class Wire:
-    """A server that reads requests as they are and answers with bytes that the test wrote."""
+@asynccontextmanager
+async def express(handler: Handler) -> AsyncIterator[Express]:
+    """An express to a server that does with each connection what `handler` says."""
 
-    def __init__(self, *answers: bytes | None, pieces: int = 0) -> None:
-        self.answers = list(answers)
-        self.pieces = pieces
-        self.requests: list[bytes] = []
-        self.connections = 0
-
-    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections += 1
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            while True:
-                head = await reader.readuntil(b"\r\n\r\n")
-                length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
-                self.requests.append(head + await reader.readexactly(length))
-                said = self.answers.pop(0) if self.answers else OK
-                if said is None:
-                    return
-                step = self.pieces or max(1, len(said))
-                for start in range(0, len(said), step):
-                    writer.write(said[start : start + step])
-                    await writer.drain()
-                    if self.pieces:
-                        await asyncio.sleep(0)
+            await handler(reader, writer)
         except (asyncio.IncompleteReadError, ConnectionError):
             pass  # the client went away
         finally:
             writer.close()
 
-
-@asynccontextmanager
-async def express(wire: Wire) -> AsyncIterator[Express]:
-    server = await asyncio.start_server(wire, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    lines = Express(f"http://127.0.0.1:{port}", tls=None, tls_name=None, connect_timeout_s=5)
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()
+    own = Express(f"http://{host}:{port}", tls=None, tls_name=None, connect_timeout_s=5)
     try:
-        yield lines
+        yield own
     finally:
-        lines.close()
+        own.close()
         server.close()
         await server.wait_closed()
 
 
-async def send(lines: Express, body: bytes = b"{}", timeout_s: float = 5.0) -> Reply:
-    head = lines.head([("Content-Type", "application/json")])
-    return await lines.send("POST", "/x", head, body, what="POST /x", timeout_s=timeout_s)
+async def post(own: Express, body: bytes = b"{}", timeout_s: float = 5) -> Reply:
+    return await own.send("POST", "/x", own.head([("A", "b")]), body, what="POST /x", timeout_s=timeout_s)
 
 
-@pytest.mark.parametrize("pieces", [0, 1, 7])
+async def request(reader: asyncio.StreamReader) -> bytes:
+    """One request, head and body."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+    return head + await reader.readexactly(length)
+
+
+def says(*parts: bytes) -> Handler:
+    """Answers every request with these bytes, part by part."""
+
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            await request(reader)
+            for part in parts:
+                writer.write(part)
+                await writer.drain()
+                await asyncio.sleep(0)
+
+    return handler
+
+
 @pytest.mark.parametrize(
-    ("said", "status", "body"),
+    "parts",
     [
-        (OK, 201, b"{}"),
-        (b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", 200, b""),
-        (b"HTTP/1.1 204 No Content\r\n\r\n", 204, b""),
-        (b"HTTP/1.1 100 Continue\r\n\r\n" + OK, 201, b"{}"),
-        (
-            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-            b"3\r\n{ab\r\nA;x=y\r\n0123456789\r\n0\r\n\r\n",
-            200,
-            b"{ab0123456789",
-        ),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nConnection: close\r\n\r\nabcd", 200, b"abcd"),
+        [b"HTTP/1.1 201 Created\r\nContent-Length: 4\r\n\r\nbody"],
+        [b"HTTP/1.1 201 Cre", b"ated\r\ncontent-length:4\r\n\r\nbo", b"dy"],
+        [b"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nbod\r\n1\r\ny\r\n0\r\n\r\n"],
+        [
+            b"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nb",
+            b"od\r\n1\r",
+            b"\ny\r\n0\r\n\r\n",
+        ],
+        [b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 201 Created\r\nContent-Length: 4\r\n\r\nbody"],
     ],
+    ids=["whole", "in pieces", "chunked", "chunked in pieces", "after a 100"],
 )
-async def test_an_answer_is_read_however_it_comes(said: bytes, status: int, body: bytes, pieces: int) -> None:
-    async with express(Wire(said, pieces=pieces)) as lines:
-        reply = await send(lines)
-        assert (reply.status, reply.body) == (status, body)
-        assert (await send(lines)).body == b"{}"  # the next one has a connection that works
+async def test_an_answer_is_read_whole_however_it_comes(parts: list[bytes]) -> None:
+    async with express(says(*parts)) as own:
+        for _ in range(2):
+            assert await post(own) == Reply(201, "Created", None, b"body")
 
 
-async def test_a_refusal_says_when_to_come_back() -> None:
-    said = b"HTTP/1.1 429 Too Many Requests\r\nretry-AFTER: 7\r\nContent-Length: 2\r\n\r\n{}"
-    async with express(Wire(said)) as lines:
-        assert await send(lines) == Reply(429, "Too Many Requests", "7", b"{}")
+async def test_what_is_sent_is_one_whole_request() -> None:
+    seen = []
+
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        seen.append(await request(reader))
+        writer.write(b"HTTP/1.1 204 No Content\r\n\r\n")
+
+    async with express(handler) as own:
+        await post(own, b'{"a":1}')
+    head, _, body = seen[0].partition(b"\r\n\r\n")
+    assert head.startswith(b"POST /x HTTP/1.1\r\nHost: 127.0.0.1:")
+    assert b"\r\nA: b\r\n" in head
+    assert body == b'{"a":1}'
+
+
+async def test_a_refusal_tells_when_to_come_back() -> None:
+    answer = b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n"
+    async with express(says(answer)) as own:
+        assert await post(own) == Reply(429, "Too Many Requests", "7", b"")
+
+
+async def test_a_connection_is_used_again_unless_the_server_closes_it() -> None:
+    made = []
+
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        made.append(writer)
+        for extra in (b"", b"Connection: close\r\n"):
+            await request(reader)
+            writer.write(b"HTTP/1.1 200 OK\r\n" + extra + b"Content-Length: 0\r\n\r\n")
+
+    async with express(handler) as own:
+        for _ in range(4):
+            await post(own)
+    assert len(made) == 2
 
 
 @pytest.mark.parametrize(
-    "said",
+    "answer",
     [
-        None,
         b"SSH-2.0-OpenSSH\r\n\r\n",
-        b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n{}",
-        b"HTTP/1.1 abc\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\n\r\n{}",
-        b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}{}",
+        b"HTTP/1.1 200 OK\r\n\r\nhow long is this?",
+        b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nmore than was said",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nabcd",
-        b"HTTP/1.1 200 OK\r\nX: " + b"x" * 70_000,
+        b"x" * 70_000,
     ],
 )
-async def test_anything_else_is_an_unknown_outcome_and_the_next_works(said: bytes | None) -> None:
-    wire = Wire(said)
-    async with express(wire) as lines:
-        with pytest.raises(Unreachable) as caught:
-            await send(lines)
-        assert not isinstance(caught.value, NotSent)
-        assert (await send(lines)).status == 201
-    assert len(wire.requests) == 2
+async def test_what_is_no_answer_leaves_the_outcome_unknown(answer: bytes) -> None:
+    async with express(says(answer)) as own:
+        with pytest.raises(Unreachable, match="not an answer") as caught:
+            await post(own)
+    assert not isinstance(caught.value, NotSent)
 
 
-async def test_an_answer_that_breaks_off_is_an_unknown_outcome() -> None:
-    async with express(Wire(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nhalf", None)) as lines:
-        with pytest.raises(Unreachable, match="no answer in"):
-            await send(lines, timeout_s=0.05)
+async def test_silence_ends_with_the_timeout_and_the_connection() -> None:
+    async with express(says()) as own:
+        with pytest.raises(Unreachable, match=r"no answer in 0\.05 s"):
+            await post(own, timeout_s=0.05)
 
 
-async def test_a_connection_is_used_again_and_one_request_is_under_way_on_it() -> None:
-    wire = Wire()
-    async with express(wire) as lines:
-        for _ in range(5):
-            await send(lines)
-        assert wire.connections == 1
-        await asyncio.gather(*(send(lines) for _ in range(3)))
-        assert wire.connections == 3
-    assert wire.requests[0].endswith(b"Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
+async def test_a_refused_check_sends_nothing_and_keeps_the_connection() -> None:
+    arrived = []
+
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            arrived.append(await request(reader))
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+    def refuse() -> None:
+        raise PermissionError("not any more")
+
+    async with express(handler) as own:
+        await post(own)
+        with pytest.raises(PermissionError):
+            await own.send("POST", "/x", own.head([]), b"", what="POST /x", timeout_s=5, check=refuse)
+        await post(own)
+    assert len(arrived) == 2
 
 
-async def test_cancelled_it_gives_up_its_connection() -> None:
-    wire = Wire(b"")
-    async with express(wire) as lines:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.05):
-                await send(lines)
-        await send(lines)
-        assert wire.connections == 2
+async def test_closing_ends_what_is_under_way_and_refuses_what_comes() -> None:
+    arrived = asyncio.Event()
 
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await request(reader)
+        arrived.set()
+        await reader.read()
 
-async def test_closed_it_sends_nothing() -> None:
-    wire = Wire()
-    async with express(wire) as lines:
-        lines.close()
+    async with express(handler) as own:
+        waiting = asyncio.create_task(post(own))
+        await arrived.wait()
+        own.close()
+        with pytest.raises(Unreachable):
+            await waiting
         with pytest.raises(NotSent, match="closed"):
-            await send(lines)
-    assert wire.requests == []
+            await post(own)
+
+
+async def test_a_cancelled_request_takes_its_connection_with_it() -> None:
+    made = []
+    arrived = asyncio.Event()
+
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        made.append(writer)
+        await request(reader)
+        arrived.set()
+        if len(made) > 1:
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        await reader.read()
+
+    async with express(handler) as own:
+        waiting = asyncio.create_task(post(own))
+        await arrived.wait()
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        await post(own)
+    assert len(made) == 2

@@ -87,6 +87,10 @@ class SchedulerProcess:
             self.kill()
             raise AssertionError(f"it did not end: {self.text()}") from None
 
+    def ended(self) -> int:
+        """Wait until it has ended by itself, and return its exit code."""
+        return self._process.wait(PATIENCE_S)
+
     def close(self) -> None:
         if self._process.poll() is None:
             self.kill()

@@ -21,6 +21,7 @@ from fairlead.client.connection import Connection
 from fairlead.doors.scheduler.configuration import Configuration, load, merged
 from fairlead.doors.scheduler.health import serving
 from fairlead.doors.scheduler.leading import Scheduler
+from fairlead.doors.scheduler.session import worst
 from fairlead.errors import BadInput
 
 __all__ = ["run_process"]
@@ -52,20 +53,25 @@ async def _main(configuration: Configuration, file: str | None, flags: Mapping[s
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, scheduler.stop)
-        async with asyncio.TaskGroup() as group:
-            again = asyncio.Event()
-            loop.add_signal_handler(signal.SIGHUP, again.set)
-            watcher = group.create_task(_reload(scheduler, file, flags, again)) if file else None
-            if configuration.listen:
-                async with serving(
-                    configuration.listen, ready=lambda: scheduler.ready, metrics=scheduler.metrics.text
-                ) as url:
-                    _log.info("listening", url=url)
-                    await scheduler.run()
-            else:
-                await scheduler.run()
-            if watcher is not None:
-                watcher.cancel()
+        again = asyncio.Event()
+        loop.add_signal_handler(signal.SIGHUP, again.set)
+        try:
+            async with asyncio.TaskGroup() as group:
+                watcher = group.create_task(_reload(scheduler, file, flags, again)) if file else None
+                await _serve(scheduler, configuration.listen)
+                if watcher is not None:
+                    watcher.cancel()
+        except BaseExceptionGroup as several:
+            raise worst(several) from several
+
+
+async def _serve(scheduler: Scheduler, listen: str) -> None:
+    if not listen:
+        await scheduler.run()
+        return
+    async with serving(listen, ready=lambda: scheduler.ready, metrics=scheduler.metrics.text) as url:
+        _log.info("listening", url=url)
+        await scheduler.run()
 
 
 async def _reload(scheduler: Scheduler, file: str, flags: Mapping[str, Any], again: asyncio.Event) -> None:

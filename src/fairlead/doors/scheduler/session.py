@@ -47,7 +47,7 @@ from fairlead.kube.pod import Pod
 from fairlead.kube.resources import known
 from fairlead.kube.workloads import PodDisruptionBudget
 
-__all__ = ["InternalError", "Session"]
+__all__ = ["InternalError", "Session", "worst"]
 
 _log = structlog.get_logger(__name__)
 
@@ -147,7 +147,7 @@ class Session:
                 for task in tasks:
                     task.cancel()
         except BaseExceptionGroup as several:
-            raise _worst(several) from several
+            raise worst(several) from several
         finally:
             self._metrics.watch(None)
 
@@ -243,7 +243,7 @@ class Session:
             _log.warning("not_drained", writes=self._writes())
 
 
-def _worst(several: BaseExceptionGroup[BaseException]) -> BaseException:
+def worst(several: BaseExceptionGroup[BaseException]) -> BaseException:
     """The one error that says what to do next: a lost lease before a defect before anything else."""
     leaves: list[BaseException] = []
 
