@@ -1,8 +1,10 @@
 """Every command in a document works as it stands there.
 
-Documents show commands in ``console`` blocks, behind ``$``. What `make` would do is only asked for
-(`make --dry-run`): its real run is what runs these tests. Everything else is run for real, block by
-block, in a folder that has the repository's `examples`.
+Documents show commands in ``console`` blocks, behind ``$``. What `make` and `setup.sh` would do is only
+asked for (their dry runs): the one's real run is what runs these tests, the other's needs minikube or kind.
+Everything else is run for real, block by block, in a folder that has the repository's `examples`. A block
+under the comment ``<!-- on: embedded -->`` is run with `kubectl` on an embedded cluster of its own, four
+nodes large, where Fairlead schedules.
 """
 
 from __future__ import annotations
@@ -12,9 +14,17 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from fairlead.rig.nodes import is_ready, node_object
+from support.cluster import Cluster, EmbeddedHost
+from support.rig import programs
+from support.scheduler import SchedulerProcess
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted(
@@ -22,50 +32,120 @@ DOCUMENTS = sorted(
     for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")]
     if "```console" in path.read_text()
 )
+BLOCK = re.compile(r"^(?:<!-- on: (\w+) -->\n)?```console\n(.*?)^```", re.DOTALL | re.MULTILINE)
+NODES = 4
 
 
-def blocks(document: Path) -> list[list[str]]:
-    """The commands of each console block, without their comments."""
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The commands of a console block, without their comments, and where they are to run."""
+
+    commands: list[str]
+    on: str
+
+
+def blocks(document: Path) -> list[Block]:
     found = []
-    for block in re.findall(r"^```console\n(.*?)^```", document.read_text(), re.DOTALL | re.MULTILINE):
-        commands = [line[2:] for line in block.splitlines() if line.startswith("$ ")]
-        found.append([re.sub(r"\s+# .*$", "", command) for command in commands])
+    for on, text in BLOCK.findall(document.read_text()):
+        commands = [line[2:] for line in text.splitlines() if line.startswith("$ ")]
+        found.append(Block([re.sub(r"\s+# .*$", "", command) for command in commands], on))
     return found
 
 
 @pytest.mark.parametrize(
     ("document", "number"),
-    [(document, number) for document in DOCUMENTS for number in range(len(blocks(document)))],
+    [
+        pytest.param(document, number, marks=[pytest.mark.slow] if block.on else [])
+        for document in DOCUMENTS
+        for number, block in enumerate(blocks(document))
+    ],
     ids=lambda value: value.name if isinstance(value, Path) else str(value),
 )
 def test_the_commands_of_a_block_work(document: Path, number: int, tmp_path: Path) -> None:
-    if (ROOT / "examples").exists():
-        (tmp_path / "examples").symlink_to(ROOT / "examples")
+    block = blocks(document)[number]
+    assert block.on in ("", "embedded"), f"{document.name}: no block can be run on {block.on}"
+    folder = tmp_path / "here"
+    folder.mkdir()
+    for name in ("examples", "deploy", "setup.sh"):
+        (folder / name).symlink_to(ROOT / name)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    for command in blocks(document)[number]:
-        words = shlex.split(command)
-        if words[0] == "make":
-            command = shlex.join(["make", "--dry-run", "-C", str(ROOT), *words[1:]])  # noqa: PLW2901
-        done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", command],
-            cwd=tmp_path,
-            env={**os.environ, "PATH": path},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
+    with embedded(tmp_path) if block.on else nowhere() as env:
+        for command in block.commands:
+            done = subprocess.run(
+                ["bash", "-euo", "pipefail", "-c", rehearsed(command, tmp_path)],
+                cwd=folder,
+                env={**os.environ, "PATH": path, **env},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=300,
+                check=False,
+            )
+            assert done.returncode == 0, f"{document.name}: {command}\n{done.stdout}\n{done.stderr}"
+
+
+def rehearsed(command: str, tmp_path: Path) -> str:
+    """The command, as a dry run where it must be one."""
+    words = shlex.split(command)
+    if words[0] == "make":
+        return shlex.join(["make", "--dry-run", "-C", str(ROOT), *words[1:]])
+    if words[0] == "./setup.sh" and not {"--help", "--render"} & set(words):
+        # Stubs that only exist: a dry run looks whether its tools are there, and runs none of them.
+        stubs = tmp_path / "stubs"
+        stubs.mkdir(exist_ok=True)
+        for tool in ("kubectl", "docker", "minikube", "kind"):
+            (stubs / tool).write_text("#!/bin/sh\n")
+            (stubs / tool).chmod(0o755)
+        return f"PATH={shlex.quote(str(stubs))}:$PATH {shlex.join([words[0], '--dry-run', *words[1:]])}"
+    return command
+
+
+@contextmanager
+def nowhere() -> Iterator[dict[str, str]]:
+    yield {}
+
+
+@contextmanager
+def embedded(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """A cluster with a scheduler on it; yields the environment in which `kubectl` finds both."""
+    (kubectl,) = programs("kubectl")
+    host = EmbeddedHost()
+    try:
+        cluster = Cluster(host)
+        for index in range(NODES):
+            cluster.create(node_object(f"node-{index}"))
+        cluster.wait(
+            lambda: all(is_ready(node, untainted=True) for node in cluster.list("Node")["items"]),
+            "the nodes to be Ready",
         )
-        assert done.returncode == 0, f"{document.name}: {command}\n{done.stdout}\n{done.stderr}"
+        scheduler = SchedulerProcess(host.kubeconfig, "--leader-elect=false")
+        try:
+            scheduler.wait_for("synced")
+            tools = tmp_path / "tools"
+            tools.mkdir()
+            (tools / "kubectl").symlink_to(kubectl)
+            python = Path(sys.executable).parent
+            yield {
+                "KUBECONFIG": str(host.kubeconfig),
+                "KUBECACHEDIR": str(tmp_path / "cache"),
+                "PATH": f"{tools}{os.pathsep}{python}{os.pathsep}{os.environ['PATH']}",
+            }
+        finally:
+            scheduler.close()
+            cluster.close()
+    finally:
+        host.stop()
 
 
 def test_the_readme_names_the_two_commands() -> None:
-    commands = [command for block in blocks(ROOT / "README.md") for command in block]
+    commands = [command for block in blocks(ROOT / "README.md") for command in block.commands]
     assert "make demo" in commands
     assert "make test" in commands
 
 
-@pytest.mark.parametrize("target", ["demo", "test", "verify", "check", "coverage", "bench", "controlplane"])
+@pytest.mark.parametrize(
+    "target", ["demo", "test", "verify", "check", "coverage", "bench", "e2e", "controlplane"]
+)
 def test_make_help_lists_the_target(target: str) -> None:
     done = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
     assert re.search(rf"^  {target} +\S", done.stdout, re.MULTILINE)

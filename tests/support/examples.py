@@ -12,7 +12,12 @@ from fairlead.rig.nodes import node_object
 Obj = dict[str, Any]
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-FILES = sorted(path.name for path in EXAMPLES.glob("*.yaml"))
+# Those that are applied to a cluster; others are the state of one, for `fairlead plan`.
+FILES = sorted(
+    path.name
+    for path in EXAMPLES.glob("*.yaml")
+    if "schedulerName: fairlead" in path.read_text() and "kind: Node\n" not in path.read_text()
+)
 
 
 def read(name: str) -> list[Obj]:
