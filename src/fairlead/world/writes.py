@@ -69,7 +69,10 @@ def finish_create(api: Api, served: Served, new: Object, *, changed: bool) -> Ob
     """The object as it is stored; `changed` says that admission replaced it."""
     resource, strategy = served.resource, _strategy(served)
     if changed:
-        new = _copy(served, new)
+        try:
+            new = _copy(served, new)
+        except Misfit as misfit:
+            raise answers.internal(f"admission left an object that cannot be read: {misfit}") from misfit
         strategy.default(new)
         plugins.admit_create(api.store, resource, new)
     if "status" in served.subresources:

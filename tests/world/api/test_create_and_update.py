@@ -263,6 +263,15 @@ class TestHooks:
         assert request.object is not None
         assert "uid" not in request.object["metadata"]
 
+    def test_an_object_that_a_hook_broke_is_an_error_of_the_server(self) -> None:
+        def breaks(request: AdmissionRequest) -> dict[str, Any] | None:
+            return (
+                {**request.object, "data": 1} if request.object and request.resource == CONFIGMAPS else None
+            )
+
+        api = embedded_api(hooks=[breaks])
+        refused(lambda: api.create(CONFIGMAPS, config_map("a"), "default"), 500, "InternalError")
+
     def test_hooks_run_in_order_and_see_each_others_work(self) -> None:
         def label(name: str) -> Any:
             def hook(request: AdmissionRequest) -> dict[str, Any] | None:

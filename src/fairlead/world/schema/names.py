@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from fairlead.world.answers import FieldError, invalid_value, required
+from fairlead.world.answers import FieldError, field_forbidden, invalid_value, required, too_long
 
 __all__ = ["check_labels", "check_metadata", "check_selector", "key_problems", "label_errors"]
 
@@ -135,7 +135,7 @@ def check_selector(selector: Object | None, path: str) -> list[FieldError]:
         elif operator in ("Exists", "DoesNotExist"):
             if values:
                 why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-                errors.append(FieldError(f"{here}.values", "FieldValueForbidden", f"Forbidden: {why}"))
+                errors.append(field_forbidden(f"{here}.values", why))
         else:
             errors.append(invalid_value(f"{here}.operator", operator, "not a valid selector operator"))
         errors += [
@@ -186,6 +186,5 @@ def _check_annotations(annotations: dict[str, str]) -> list[FieldError]:
         errors += [invalid_value("metadata.annotations", key, why) for why in key_problems(key.lower())]
     size = sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
     if size > _MAX_ANNOTATIONS:
-        text = f"Too long: may not be more than {_MAX_ANNOTATIONS} bytes"
-        errors.append(FieldError("metadata.annotations", "FieldValueTooLong", text))
+        errors.append(too_long("metadata.annotations", _MAX_ANNOTATIONS))
     return errors
