@@ -64,7 +64,7 @@ class Clock(Protocol):
 class VirtualClock:
     """Stands still while anything is being done and jumps straight to the next timer.
 
-    `step` runs one timer; whoever owns the clock (`World`) calls it in a loop. An hour in which
+    `step` runs what is due next; whoever owns the clock (`World`) calls it in a loop. An hour in which
     little happens costs as little as what happens in it.
 
     >>> clock, said = VirtualClock(), []
@@ -96,18 +96,20 @@ class VirtualClock:
         return self._timers[0][0] if self._timers else None
 
     def step(self, until: datetime | None = None) -> bool:
-        """Jump to the next timer that is due by `until` and run it; False when there is none.
+        """Jump to the next time that a timer is due by `until` and run all that are due then.
 
-        Without one, time moves to `until` itself (and stands still when `until` is None).
+        False when there is none; then time moves to `until` itself (and stands still when that is None).
+        Timers that a callback adds for the same time are left for the next step.
         """
         due = self.next_at()
         if due is None or (until is not None and due > until):
             if until is not None:
                 self._now = max(self._now, until)
             return False
-        _, _, timer = heapq.heappop(self._timers)
-        self._now = max(self._now, timer.at)
-        timer._run()
+        self._now = max(self._now, due)
+        last = self._sequence
+        while self._timers and self._timers[0][0] <= self._now and self._timers[0][1] <= last:
+            heapq.heappop(self._timers)[2]._run()
         return True
 
 

@@ -7,7 +7,19 @@ import pytest
 from fairlead.errors import ApiError
 from fairlead.world.admission import AdmissionRequest
 from support.manifests import pod, replica_set
-from support.worlds import Obj, active, conditions, events, names, pods, ready, seconds, status, world
+from support.worlds import (
+    Obj,
+    active,
+    conditions,
+    events,
+    history,
+    names,
+    pods,
+    ready,
+    seconds,
+    status,
+    world,
+)
 
 
 def refusing_pods(after: int = 0) -> Any:
@@ -164,6 +176,15 @@ def test_pods_count_as_available_only_after_min_ready_seconds() -> None:
     assert "availableReplicas" not in status(cluster, "ReplicaSet", "web")
     cluster.run_until(seconds(1))
     assert status(cluster, "ReplicaSet", "web")["availableReplicas"] == 2
+
+
+def test_pods_that_start_at_one_moment_are_counted_in_one_go() -> None:
+    cluster = world(3, cpu=64)
+    seen = history(cluster)
+    cluster.create(replica_set("web", 300))
+    cluster.run_until(lambda: status(cluster, "ReplicaSet", "web").get("availableReplicas") == 300)
+    said = [what for _, kind, what, _ in seen if kind == "MODIFIED" and what == "ReplicaSet default/web"]
+    assert len(said) < 10
 
 
 @pytest.mark.parametrize("replicas", [0, 3])
