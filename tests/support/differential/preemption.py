@@ -143,7 +143,7 @@ def _case(rng: random.Random, name: str, priority: int) -> Case:
     case.objects += [_node(rng, name, node) for node in nodes]
     number = 0
     for node in nodes:
-        for _ in range(rng.randint(1, 6)):
+        for _ in range(rng.randint(2, 8)):
             number += 1
             case.objects.append(_placed(rng, name, f"placed-{number}", node, priority))
     for app in "ab":
@@ -202,8 +202,9 @@ def _bare(rng: random.Random, case: str, name: str, cpus: list[str], memories: l
 
 def _placed(rng: random.Random, case: str, name: str, node: str, above: int) -> Object:
     pod = _bare(rng, case, name, ["0", "250m", "500m", "1", "1500m"], ["0", "1Gi", "2Gi"])
-    priorities = [-2_000_000_000, -5, 0, 0, 1, 1, 10, 99_000, above, 1_000_000]
-    pod["spec"]["priority"] = rng.choice(priorities)
+    priorities = [-2_000_000_000, -5, 0, 0, 1, 1, 10, 10, 99_000]
+    # Now and then somebody is not lower.
+    pod["spec"]["priority"] = above if rng.random() < 0.06 else rng.choice(priorities)
     pod["spec"]["nodeName"] = node
     if rng.random() < 0.15:
         pod["spec"]["affinity"] = {"podAntiAffinity": _terms(rng)}
@@ -215,7 +216,7 @@ def _placed(rng: random.Random, case: str, name: str, node: str, above: int) -> 
 
 
 def _preemptor(rng: random.Random, case: str, priority: int) -> Object:
-    pod = _bare(rng, case, "preemptor", ["500m", "1", "2", "3"], ["0", "1Gi", "4Gi"])
+    pod = _bare(rng, case, "preemptor", ["1", "1500m", "2"], ["0", "1Gi", "4Gi"])
     spec = pod["spec"]
     spec["priority"] = priority
     spec["nodeSelector"] = {"case": case}
