@@ -18,9 +18,12 @@ __all__ = ["Budgets"]
 
 
 class Budgets:
-    """All budgets, by namespace. Invariant: `version` grows whenever an answer could change."""
+    """All budgets, by namespace.
 
-    __slots__ = ("_budgets", "_in_flight", "_memo", "_spending", "version")
+    Invariant: `version` grows whenever an answer could change, `grown` whenever more could be allowed.
+    """
+
+    __slots__ = ("_budgets", "_in_flight", "_memo", "_spending", "grown", "version")
 
     def __init__(self, budgets: Iterable[PodDisruptionBudget] = ()) -> None:
         self._budgets: dict[str, dict[str, PodDisruptionBudget]] = {}
@@ -28,6 +31,7 @@ class Budgets:
         self._spending: dict[str, int] = {}  # the same, counted by budget
         self._memo: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[PodDisruptionBudget, ...]] = {}
         self.version = 0
+        self.grown = 0
         for budget in budgets:
             self.seen(budget)
 
@@ -55,7 +59,9 @@ class Budgets:
         held = self._in_flight.pop(uid, ())
         for key in held:
             self._spending[key] -= 1
-        self.version += bool(held)
+        if held:
+            self.version += 1
+            self.grown += 1
 
     def of(self, pod: Pod) -> tuple[PodDisruptionBudget, ...]:
         """The budgets that protect `pod`, in order of name."""
@@ -74,6 +80,10 @@ class Budgets:
     def allowed(self, budget: PodDisruptionBudget) -> int:
         """How many more pods of `budget` may go, evictions in flight taken off."""
         return budget.status.disruptions_allowed - self._spending.get(budget.metadata.key, 0)
+
+    def exhausted(self, pod: Pod) -> bool:
+        """Whether a budget does not let even this pod alone go."""
+        return any(self.broken((pod,)))
 
     def violations(self, pods: Iterable[Pod]) -> int:
         """How many of `pods`, taken in this order, would go beyond what their budgets allow."""
@@ -98,6 +108,7 @@ class Budgets:
     def _changed(self) -> None:
         self._memo.clear()
         self.version += 1
+        self.grown += 1
 
 
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")

@@ -31,6 +31,9 @@ __all__ = ["Offer", "Preemption", "looks_beyond_node"]
 
 _NEVER_STARTED = float("inf")
 
+# Less than any offer costs.
+_FREE: Cost = (0, -(2**31), 0, 0, 0, -_NEVER_STARTED)
+
 # How many (class, priority) pairs are remembered; the least recently used goes first.
 _TABLES = 64
 
@@ -44,25 +47,36 @@ class Offer:
     victims: tuple[Victim, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Entry:
-    """What a search found on a slot, and the versions it depends on (-1: not on that)."""
+    """What is known of a slot: an exact offer, or only a cost below which no offer there can be.
 
+    `offer` None with `exact`: nothing there helps. `stamp` is the budgets' version of an exact offer
+    that hangs on them, -1 of one that does not. `bound` is kept to fall back to.
+    """
+
+    serial: int
+    exact: bool
     offer: Offer | None
-    budgets: int
-    gangs: int
+    bound: Cost
+    stamp: int
 
 
 @dataclass(slots=True)
 class _Table:
-    """Answers for one (class, priority). Invariant: `entries` are right for every slot not in log[read:]."""
+    """Answers for one (class, priority).
+
+    Invariant: for every slot not in log[read:], its entry is right, or a bound, or an exact offer that
+    budgets have only shrunk under since; so the least in the heap that is exact and fresh is the best.
+    """
 
     cls: PodClass
     epoch: int = -1
     read: int = 0
+    grown: tuple[int, int] = (-1, -1)
+    serial: int = 0
     entries: dict[int, _Entry] = field(default_factory=dict)
-    heap: list[tuple[Cost, int, int, int, Offer]] = field(default_factory=list)
-    serial: int = 0  # of entries in the heap: of equal ones the older is looked at first
+    heap: list[tuple[Cost, int, int, int]] = field(default_factory=list)
     # Slots whose answer hangs on budgets or gangs, which change without touching the slot.
     delicate: dict[int, None] = field(default_factory=dict)
 
@@ -94,17 +108,20 @@ class Preemption:
         table = self._table(cls, priority)
         aside = []
         found = None
-        while table.heap:
-            _, _, slot, _, offer = table.heap[0]
-            if table.entries[slot].offer is not offer:
+        while table.heap and found is None:
+            _, _, slot, serial = table.heap[0]
+            entry = table.entries[slot]
+            if entry.serial != serial:
                 heapq.heappop(table.heap)
             elif mask is not None and not mask[slot]:
                 aside.append(heapq.heappop(table.heap))
+            elif entry.exact and entry.stamp in (-1, self.budgets.version):
+                found = entry.offer
             else:
-                found = offer
-                break
-        for entry in aside:
-            heapq.heappush(table.heap, entry)
+                heapq.heappop(table.heap)
+                self._settle(table, cls, priority, slot)
+        for item in aside:
+            heapq.heappush(table.heap, item)
         return found
 
     def on(self, cls: PodClass, priority: int, slot: int) -> Offer | None:
@@ -114,7 +131,9 @@ class Preemption:
             return None
         if self._only_amounts(cls) and not self._delicate(lower):
             return self._by_amounts(cls, slot, lower)
-        if not self._suffices(cls, slot, lower):
+        if self._respect:
+            lower = [victim for victim in lower if not self.budgets.exhausted(victim.pod)]
+        if not lower or not self._suffices(cls, slot, lower):
             return None
         found = cheapest(
             lower,
@@ -260,26 +279,51 @@ class Preemption:
             stale = self._candidates(cls, priority, None)
         else:
             stale = list(dict.fromkeys(room.log[table.read :]))
-            stale += [slot for slot in table.delicate if self._outdated(table.entries[slot])]
         table.epoch, table.read = room.epoch, len(room.log)
         for slot in stale:
-            self._refresh(table, cls, priority, slot)
+            self._look(table, cls, priority, slot)
+        grown = (self.budgets.grown, self._gangs.version)
+        if table.grown != grown:
+            # More may leave than before, or other gangs fall: what was exact is only a bound again.
+            table.grown = grown
+            for slot in table.delicate:
+                self._enter(table, slot, _Entry(0, False, None, table.entries[slot].bound, -1))
         return table
 
-    def _refresh(self, table: _Table, cls: PodClass, priority: int, slot: int) -> None:
-        offer = self.on(cls, priority, slot) if self._room.snapshot.nodes.alive[slot] else None
-        if self._delicate(self.lower_on(slot, priority)):
-            table.entries[slot] = _Entry(offer, self.budgets.version, self._gangs.version)
+    def _look(self, table: _Table, cls: PodClass, priority: int, slot: int) -> None:
+        """Note what a slot offers; where budgets or gangs matter, only what it must cost at least."""
+        lower = self.lower_on(slot, priority) if self._room.snapshot.nodes.alive[slot] else []
+        table.delicate.pop(slot, None)
+        if lower and self._delicate(lower):
+            least = _FREE
+            if self._only_amounts(cls):
+                # Gangs and budgets only make it dearer, but a gang is one unit however many leave.
+                relaxed = self._by_amounts(cls, slot, lower)
+                if relaxed is None:
+                    self._enter(table, slot, _Entry(0, True, None, _FREE, -1))
+                    return
+                least = (0, *relaxed.cost[1:3], 0, 0, -_NEVER_STARTED)
             table.delicate[slot] = None
+            self._enter(table, slot, _Entry(0, False, None, least, -1))
         else:
-            table.entries[slot] = _Entry(offer, -1, -1)
-            table.delicate.pop(slot, None)
-        if offer is not None:
-            table.serial += 1
-            heapq.heappush(table.heap, (*self.order(offer), slot, table.serial, offer))
+            offer = self.on(cls, priority, slot) if lower else None
+            self._enter(table, slot, _Entry(0, True, offer, _FREE, -1))
 
-    def _outdated(self, entry: _Entry) -> bool:
-        return entry.budgets != self.budgets.version or entry.gangs != self._gangs.version
+    def _settle(self, table: _Table, cls: PodClass, priority: int, slot: int) -> None:
+        """Find the exact offer of a slot of which only a bound is known, or an outdated offer."""
+        offer = self.on(cls, priority, slot)
+        bound = table.entries[slot].bound
+        self._enter(table, slot, _Entry(0, True, offer, bound, self.budgets.version))
+
+    def _enter(self, table: _Table, slot: int, entry: _Entry) -> None:
+        table.serial += 1
+        entry.serial = table.serial
+        table.entries[slot] = entry
+        rank = int(self._room.snapshot.nodes.rank[slot])
+        if entry.offer is not None:
+            heapq.heappush(table.heap, (entry.offer.cost, rank, slot, entry.serial))
+        elif not entry.exact:
+            heapq.heappush(table.heap, (entry.bound, rank, slot, entry.serial))
 
 
 def looks_beyond_node(cls: PodClass) -> bool:

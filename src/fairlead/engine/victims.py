@@ -86,8 +86,11 @@ def cheapest(
     ordered = sorted(candidates, key=importance)
     if len(ordered) <= EXACT_LIMIT:
         spread = (ordered[0].priority - ordered[-1].priority) * len(ordered)
-        if spread < _SHIFT and not any(breaks(ordered)) and not any(victim.gang for victim in ordered):
-            return _by_size(ordered, suffices, price)
+        if spread < _SHIFT and not any(victim.gang for victim in ordered):
+            unbroken = _by_size(ordered, suffices, price)
+            # Nobody beats a set that breaks no budget; where all do, what breaks least is sought below.
+            if unbroken is not None or not any(breaks(ordered)):
+                return unbroken
         return cheapest_bundles([(victim,) for victim in ordered], suffices, price)
     found = [_reprieve(ordered, suffices, breaks(ordered))]
     # Where budgets or gangs forbid what the reprieve leaves, those they touch are spared up front.
@@ -154,13 +157,19 @@ def _by_size(
     suffices: Callable[[Sequence[Victim]], bool],
     price: Callable[[Sequence[Victim]], tuple[Cost, tuple[Victim, ...]] | None],
 ) -> tuple[Cost, tuple[Victim, ...]] | None:
-    """The same where fewer victims always cost less: no budget breaks, no gang, priorities close."""
+    """The cheapest set that breaks no budget, where fewer always cost less: no gang, priorities close."""
     for top in sorted({victim.priority for victim in ordered}):
         pool = [victim for victim in ordered if victim.priority <= top]
         if not suffices(pool):
             continue
         for size in range(1, len(pool) + 1):
-            offers = [offer for chosen in combinations(pool, size) if (offer := price(chosen)) is not None]
+            offers = [
+                offer
+                for chosen in combinations(pool, size)
+                # Sets without anybody of this priority were looked at before. The first of a
+                # combination is its most important.
+                if chosen[0].priority == top and (offer := price(chosen)) is not None and not offer[0][0]
+            ]
             offers.sort(key=lambda offer: _tie_broken(*offer))
             for offer in offers:
                 if suffices(offer[1]):
