@@ -233,6 +233,12 @@ class TestMistakesAreNamed:
         with pytest.raises(BadKubeconfig, match="cannot be read"):
             find(tmp_path, tmp_path / "none")
 
+    def test_data_that_is_not_base64(self, tmp_path: Path) -> None:
+        data = config()
+        data["clusters"][0]["cluster"]["certificate-authority-data"] = "!!!"
+        with pytest.raises(BadKubeconfig, match="certificate-authority-data: not base64"):
+            find(tmp_path, write(tmp_path / "c", data))
+
     def test_only_missing_files_in_the_environment(self, tmp_path: Path) -> None:
-        with pytest.raises(BadKubeconfig, match="no current-context; choose one of: none"):
+        with pytest.raises(BadKubeconfig, match=r"KUBECONFIG names .*none: no such file"):
             find(tmp_path, KUBECONFIG=str(tmp_path / "none"))

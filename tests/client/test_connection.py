@@ -112,8 +112,15 @@ class TestAnswers:
             return web.Response(status=307, headers={"Location": "/elsewhere"})
 
         async with serving(handler) as target, Connection(target) as connection:
-            await connection.request("GET", "/x")
-        assert seen == ["/x"]
+            for method, body in (("GET", None), ("POST", b"{}")):
+                # Nothing was done: a bind that a login page answers is not a bind.
+                with pytest.raises(ApiError) as caught:
+                    await connection.request(method, "/x", body)
+                assert caught.value.code == 307
+            with pytest.raises(ApiError):
+                async with connection.stream("/x"):
+                    pass
+        assert seen == ["/x", "/x", "/x"]
 
 
 class TestNoAnswer:

@@ -186,6 +186,35 @@ class TestALaneThatIsFull:
             store.gate.set()
         assert store.counts == {"a R": 1, "b R": 1}
 
+    @pytest.mark.parametrize("how", ["close", "cancel"])
+    async def test_lets_no_producer_wait_for_what_has_ended(self, how: str) -> None:
+        store = Store()
+        store.gate.clear()
+        async with asyncio.timeout(20), serving(store) as target, Connection(target) as connection:
+            rng = random.Random(1)
+            events = EventLane(Client(connection, rng=rng), component="x", rng=rng, writers=1, room=2)
+            running = asyncio.create_task(events.run())
+            producers = [
+                asyncio.create_task(events.record(pod(f"p{number}"), "Scheduled", "")) for number in range(6)
+            ]
+            # One is being written and two wait: there is no event for "the others found no room".
+            while sum(producer.done() for producer in producers) < 3:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+            if how == "close":
+                closing = asyncio.create_task(events.close())
+                await asyncio.sleep(0)
+                store.gate.set()
+                await closing
+                await running
+            else:
+                running.cancel()
+                await asyncio.wait([running])
+            ended = await asyncio.gather(*producers, return_exceptions=True)
+        taken = [each for each in ended if each is None]
+        assert all(isinstance(each, RuntimeError) for each in ended if each is not None)
+        assert len(taken) == 3
+        assert len(store.events) == (3 if how == "close" else 0)
+
 
 class TestAServerThatSaysNo:
     async def test_for_now_is_asked_again_for_as_long_as_it_takes(self) -> None:

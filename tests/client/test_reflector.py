@@ -421,6 +421,16 @@ class TestAudit:
         ) as stage:
             await stage.until("Added shop/a", "Synced", "Deleted shop/a", "Synced")
 
+    async def test_an_answer_that_makes_no_sense_does_no_harm(self) -> None:
+        async with scene(
+            watch(listed(pod("a", 3), at=10)),
+            pods({"metadata": None}, pod("a", 3), at=10),
+            pods(pod("a", 3), at=10),
+            tuning=Tuning(audit_s=0.02, settle_s=0.01),
+        ) as stage:
+            await stage.asked_for(3)
+            assert stage.said == ["Added shop/a", "Synced"]
+
     async def test_a_server_that_refuses_it_does_no_harm(self) -> None:
         async with scene(
             watch(listed(pod("a", 3), at=10)),

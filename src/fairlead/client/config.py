@@ -119,6 +119,8 @@ def _find(
         return _from_files([Path(flag).expanduser()], context, must_exist=True)
     listed = [Path(part).expanduser() for part in environ.get("KUBECONFIG", "").split(os.pathsep) if part]
     if listed:
+        if not any(path.exists() for path in listed):
+            raise BadKubeconfig(f"$KUBECONFIG names {', '.join(map(str, listed))}: no such file")
         return _from_files(listed, context, must_exist=False)
     if context is None and environ.get("KUBERNETES_SERVICE_HOST") and (service_account / "token").exists():
         return _in_cluster(environ, service_account)
@@ -390,7 +392,7 @@ def _pem(where: str, path: Path, what: str, file: str, data: str) -> Pem | None:
     """Data wins over a file, as kubectl has it; a relative file is relative to the kubeconfig."""
     if data:
         try:
-            return Pem(base64.b64decode(data, validate=False).decode())
+            return Pem(base64.b64decode("".join(data.split()), validate=True).decode())
         except (binascii.Error, UnicodeDecodeError) as error:
             raise BadKubeconfig(f"{where}: {what}-data: not base64 of PEM text: {error}") from error
     return Pem(file=path.parent / file) if file else None

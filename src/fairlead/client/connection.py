@@ -50,7 +50,6 @@ class Connection:
         connect_timeout_s: float = 10.0,
         clock: Clock = WALL_CLOCK,
         user_agent: str = "fairlead",
-        compress: bool = False,
     ) -> None:
         self.target = target
         self.timeout_s = timeout_s
@@ -62,7 +61,7 @@ class Connection:
         self._headers: CIMultiDict[str] = CIMultiDict(target.user.headers)
         self._headers["User-Agent"] = user_agent
         # The API server compresses large lists; near it, that costs more time than it saves.
-        self._headers["Accept-Encoding"] = "gzip" if compress else "identity"
+        self._headers["Accept-Encoding"] = "identity"
         self._made_headers: dict[tuple[str, str | None], CIMultiDict[str]] = {}
         self._timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=connect_timeout_s)
         self._session: aiohttp.ClientSession | None = None
@@ -150,7 +149,7 @@ class Connection:
         self, call: Call, credential: Credential, timeout: aiohttp.ClientTimeout
     ) -> aiohttp.ClientResponse:
         response = await self._begin(call, credential, timeout, None)
-        if response.status >= 400:
+        if not _is_success(response.status):
             raise _error_of(response, await _body(response, call))
         return response
 
@@ -167,7 +166,7 @@ class Connection:
             timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=self._connect_timeout_s)
         response = await self._begin(call, credential, timeout, fence)
         answer = await _body(response, call)
-        if response.status >= 400:
+        if not _is_success(response.status):
             raise _error_of(response, answer)
         return answer
 
@@ -182,9 +181,7 @@ class Connection:
         kind = (call.accept, call.content_type)
         head = self._express_heads.get(kind)
         if head is None:
-            headers = self._headers_for(call, credential).copy()
-            headers["Accept-Encoding"] = "identity"  # answers to writes are read as they come
-            head = self._express_heads[kind] = express.head(headers.items())
+            head = self._express_heads[kind] = express.head(self._headers_for(call, credential).items())
         path = call.url[len(self.target.server.url) :]
         check = fence.check if fence is not None else None
         reply = await express.send(
@@ -196,7 +193,7 @@ class Connection:
             timeout_s=timeout_s,
             check=check,
         )
-        if reply.status >= 400:
+        if not _is_success(reply.status):
             raise status_error(reply.body, reply.status, reply.reason, reply.retry_after)
         return reply.body
 
@@ -338,6 +335,11 @@ async def _body(response: aiohttp.ClientResponse, call: Call) -> bytes:
         return await response.read()
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         raise Unreachable(f"{call}: the answer broke off: {say(error)}") from error
+
+
+def _is_success(status: int) -> bool:
+    """A redirect is none: it is a login page or a proxy's, and what was asked for was not done."""
+    return 200 <= status < 300
 
 
 def _error_of(response: aiohttp.ClientResponse, answer: bytes) -> ApiError:

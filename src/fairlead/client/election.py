@@ -8,6 +8,7 @@ clock: hence the fence is asked right before each send, and old connections are 
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -163,7 +164,10 @@ class Election:
                 for keeper in keepers:
                     keeper.cancel()
         except BaseExceptionGroup as several:
-            raise several.exceptions[0] from None
+            first, *others = several.exceptions
+            for other in others:
+                _log.warning("also_failed_while_leading", reason=repr(other))
+            raise first from None
         finally:
             self.fence.close()
             if self._holds:
@@ -276,7 +280,7 @@ class Election:
     def _spec(self, transitions: int) -> dict[str, Any]:
         return {
             "holderIdentity": self.identity,
-            "leaseDurationSeconds": round(self._terms.lease_s),
+            "leaseDurationSeconds": math.ceil(self._terms.lease_s),
             "acquireTime": _micro(self._took_at or self._clock.wall()),
             "renewTime": _micro(self._clock.wall()),
             "leaseTransitions": transitions,

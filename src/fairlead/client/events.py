@@ -100,7 +100,8 @@ class EventLane:
         self._source = {"component": component, "instance": instance or component}
         self._rng = rng or client.rng
         self._clock = clock
-        self._room = asyncio.Semaphore(room)
+        self._room = room
+        self._has_room = asyncio.Event()
         self._waiting: list[OrderedDict[_Key, _Note]] = [OrderedDict() for _ in range(writers)]
         self._woken = [asyncio.Event() for _ in range(writers)]
         self._idle = asyncio.Event()
@@ -118,22 +119,27 @@ class EventLane:
         action: str = "",
         related: About | None = None,
     ) -> None:
-        """Hand over an event; waits while the lane is full. Cancelled while it waits, nothing was taken."""
-        if self._closing:
-            raise RuntimeError("the event lane is closed")
+        """Hand over an event; waits while the lane is full. Cancelled while it waits, nothing was taken.
+
+        Raises RuntimeError when the lane is closed or its `run` ended, also for who waits by then.
+        """
         key = _Key(about, type, reason, _cut(message))
         lane = zlib.crc32((about.uid or about.name).encode()) % len(self._waiting)
-        if not self._count_on(lane, key):
-            await self._room.acquire()
-            if self._count_on(lane, key):  # the same was taken while we waited
-                self._room.release()
-            else:
-                now = self._clock.wall()
-                name = f"{about.name[:200]}.{self._rng.getrandbits(64):016x}"
-                self._waiting[lane][key] = _Note(key, name, action, related, 1, now, now)
-                self._unwritten += 1
-                self._idle.clear()
-                self._woken[lane].set()
+        while True:
+            if self._closing:
+                raise RuntimeError("the event lane is closed")
+            if self._count_on(lane, key):  # also when the same was taken while we waited
+                return
+            if sum(map(len, self._waiting)) < self._room:
+                break
+            self._has_room.clear()
+            await self._has_room.wait()
+        now = self._clock.wall()
+        name = f"{about.name[:200]}.{self._rng.getrandbits(64):016x}"
+        self._waiting[lane][key] = _Note(key, name, action, related, 1, now, now)
+        self._unwritten += 1
+        self._idle.clear()
+        self._woken[lane].set()
 
     def _count_on(self, lane: int, key: _Key) -> bool:
         note = self._waiting[lane].get(key)
@@ -155,6 +161,7 @@ class EventLane:
                     group.create_task(self._write_lane(lane))
         finally:
             self._closing = True
+            self._has_room.set()
             self._idle.set()  # nobody must wait for what will not be written any more
             if self._unwritten:
                 _log.warning("events_not_written", count=self._unwritten)
@@ -166,6 +173,7 @@ class EventLane:
     async def close(self) -> None:
         """Take no more, wait until `run` has written what is left; it returns then."""
         self._closing = True
+        self._has_room.set()
         for woken in self._woken:
             woken.set()
         await self.flush()
@@ -176,7 +184,7 @@ class EventLane:
         while True:
             while waiting:
                 _, note = waiting.popitem(last=False)
-                self._room.release()
+                self._has_room.set()
                 await self._write(note, written)
                 self._unwritten -= 1
                 if not self._unwritten:

@@ -343,7 +343,7 @@ class Reflector(Generic[T, K]):
             await asyncio.sleep(self._tuning.audit_s * self._rng.uniform(0.75, 1.25))
             try:
                 await self.audit()
-            except (ApiError, Unreachable, BadObject) as error:
+            except (ApiError, Unreachable, BadObject, BadKubeconfig) as error:
                 _log.info("audit_not_done", resource=self.resource.plural, reason=str(error))
 
     async def _suspects(self) -> dict[str, Callable[[int | None], bool]]:
@@ -353,7 +353,7 @@ class Reflector(Generic[T, K]):
         async with aclosing(self._all(self._tuning.page, METADATA_ONLY)) as pages:
             async for page in pages:
                 for item in page.items:
-                    meta = msgspec.json.decode(item, type=_Versioned).metadata
+                    meta = _read_versioned(bytes(item)).metadata
                     if not meta.resource_version.isdecimal():
                         return {}  # not comparable: the stream is all there is
                     key = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
@@ -372,14 +372,17 @@ class Reflector(Generic[T, K]):
             self._on_bad(error)
 
 
-class _VersionedMeta(msgspec.Struct, rename="camel"):
+class _VersionedMeta(msgspec.Struct, rename="camel", frozen=True):
     name: str = ""
     namespace: str = ""
     resource_version: str = ""
 
 
 class _Versioned(msgspec.Struct):
-    metadata: _VersionedMeta
+    metadata: _VersionedMeta = _VersionedMeta()
+
+
+_read_versioned = decoder(_Versioned)
 
 
 def _older(wanted: int, known: int | None) -> bool:
