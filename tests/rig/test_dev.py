@@ -65,7 +65,9 @@ def test_up_gives_a_control_plane_that_stays_until_down(fairlead: Fairlead, tmp_
 
 
 @pytest.mark.real
-def test_after_a_crash_of_what_holds_it_nothing_runs_and_status_says_so(fairlead: Fairlead) -> None:
+def test_after_a_crash_of_what_holds_it_nothing_runs_and_down_leaves_no_keys(
+    fairlead: Fairlead, tmp_path: Path
+) -> None:
     programs("etcd", "kube-apiserver", "kube-controller-manager", "kwok", "kubectl")
     fairlead("up", "--nodes", "0", "--with", "")
     running = json.loads(fairlead("status", "-o", "json").stdout)
@@ -78,6 +80,9 @@ def test_after_a_crash_of_what_holds_it_nothing_runs_and_status_says_so(fairlead
         timeout_s=10,
     )
     assert json.loads(fairlead("status", "-o", "json").stdout) == {"running": False}
+    assert list(tmp_path.rglob("*.key"))
+    assert fairlead("down").returncode == 0
+    assert not list(tmp_path.rglob("*.key"))
 
 
 def test_without_one_status_fails_and_down_has_nothing_to_do(fairlead: Fairlead) -> None:

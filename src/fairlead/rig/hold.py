@@ -30,6 +30,7 @@ OPTIONAL = ("scheduler", "karpenter")
 
 _STARTING_S = 3600.0  # the first start may build everything
 _STOPPING_S = 15.0
+_LOOKING_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +111,10 @@ def start(
 
 
 def release(folder: Path) -> bool:
-    """End the control plane held in `folder`; False when there was none."""
+    """End the control plane held in `folder` and remove what it left; False when there was none."""
     pid = _holder(folder)
     if pid is None:
+        shutil.rmtree(folder / "rig", ignore_errors=True)  # of one whose holder was killed: keys, too
         return False
     for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
@@ -141,10 +143,16 @@ def _holder(folder: Path) -> int | None:
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[TextIO]:
     with (folder / "lock").open("a+") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RigError("another control plane is being started here") from None
+        deadline = time.monotonic() + _LOOKING_S
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                # Whoever asks `_holder` has the lock for an instant; only a holder keeps it.
+                if time.monotonic() > deadline:
+                    raise RigError("another control plane is being started here") from None
+                time.sleep(0.01)
         lock.truncate(0)
         lock.write(str(os.getpid()))
         lock.flush()
@@ -164,7 +172,9 @@ def _hold(folder: Path, *, nodes: int, cpu: str, memory: str, extras: tuple[str,
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         kubectl = build.binary("kubectl")
         _say("starting etcd and kube-apiserver")
-        with ControlPlane(folder=folder / "rig") as plane:
+        with contextlib.ExitStack() as leaving:
+            leaving.callback(shutil.rmtree, folder / "rig", ignore_errors=True)
+            plane = leaving.enter_context(ControlPlane(folder=folder / "rig"))
             try:
                 _say("starting kube-controller-manager and KWOK")
                 plane.start_controller_manager()
