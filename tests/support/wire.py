@@ -11,6 +11,7 @@ import queue
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ APPLY_PATCH = "application/apply-patch+yaml"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 PATIENCE_S = 30.0
+_KEPT_S = 20.0  # servers hang up on connections that nobody uses for longer than a minute
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,7 @@ class Wire:
         self._url = urlsplit(url)
         self._tls = tls
         self._connection: http.client.HTTPConnection | None = None
+        self._used_at = 0.0
 
     def request(
         self,
@@ -70,6 +73,8 @@ class Wire:
         **query: str | int | bool,
     ) -> Answer:
         """Send one request and read the whole answer."""
+        if time.monotonic() - self._used_at > _KEPT_S:
+            self.close()
         if self._connection is None:
             self._connection = self._connect()
         headers = {"Accept": accept, "Content-Type": content_type}
@@ -80,6 +85,7 @@ class Wire:
         except (OSError, http.client.HTTPException):
             self.close()
             raise
+        self._used_at = time.monotonic()
         received = {name.lower(): value for name, value in response.getheaders()}
         return Answer(
             response.status, received, json.loads(data) if data[:1] in (b"{", b"[") else data.decode()
