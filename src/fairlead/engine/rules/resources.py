@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from fairlead.engine.reasons import Insufficient, Reason, TooManyPods
+from fairlead.engine.requests import PODS
 from fairlead.engine.rules.verdicts import Finding
-from fairlead.engine.snapshot.nodes import PODS_ROW, Bools
+from fairlead.engine.snapshot.nodes import ABSENT_ROW, PODS_ROW, Bools
 
 if TYPE_CHECKING:
     from fairlead.engine.classes import PodClass
@@ -28,10 +29,9 @@ def concerns(cls: PodClass) -> bool:
 def find(snapshot: Snapshot, cls: PodClass) -> Iterator[Finding]:
     """Where the rule refuses the class, and why."""
     nodes = snapshot.nodes
-    names = list(nodes.resources)
-    for row, amount in cls.row_amounts:
+    for name, row, amount in _asked(cls):
         alloc = nodes.alloc[row]
-        reason: Reason = TooManyPods() if row == PODS_ROW else Insufficient(names[row])
+        reason: Reason = TooManyPods() if row == PODS_ROW else Insufficient(name)
         # A node that may run no pods at all is not called unresolvable upstream either.
         beyond: Bools | bool = alloc < amount if row != PODS_ROW else False
         yield Finding(reason, ~enough(snapshot, row, amount), beyond)
@@ -53,10 +53,16 @@ def fits(snapshot: Snapshot, cls: PodClass, slot: int) -> bool:
 def short(snapshot: Snapshot, cls: PodClass, slot: int) -> dict[str, int]:
     """By how much each resource that is asked for falls short on a node."""
     nodes = snapshot.nodes
-    names = list(nodes.resources)
     missing = {}
-    for row, amount in cls.row_amounts:
-        lacking = amount - int(nodes.alloc[row, slot] - nodes.used[row, slot])
+    for name, row, amount in _asked(cls):
+        taken = int(nodes.used[row, slot]) if row != ABSENT_ROW else 0
+        lacking = amount - int(nodes.alloc[row, slot]) + taken
         if lacking > 0:
-            missing[names[row]] = lacking
+            missing[name] = lacking
     return missing
+
+
+def _asked(cls: PodClass) -> Iterator[tuple[str, int, int]]:
+    """(name, row, amount) of each resource that is asked for; rows alone do not tell absent ones apart."""
+    for (name, amount), (row, _) in zip((*cls.requests.amounts, (PODS, 1)), cls.row_amounts, strict=True):
+        yield name, row, amount

@@ -11,6 +11,9 @@ from fairlead.kube.selectors import Requirement
 
 __all__ = ["NodeMask", "NodePredicate"]
 
+# So many nodes are sooner asked one by one than all at once.
+_FEW = 16
+
 
 class NodePredicate:
     """A conjunction of labels and, when given, a disjunction of terms. None for `terms`: no such demand.
@@ -42,18 +45,25 @@ class NodePredicate:
 
     def over(self, nodes: NodeColumns) -> Bools:
         """The predicate over all slots at once."""
-        mask = np.ones(nodes.capacity, np.bool_)
+        mask = nodes.alive.copy()
         for key, value in self.labels:
             mask &= _over(nodes, Requirement(key, "In", (value,)))
+            left = np.flatnonzero(mask)
+            if len(left) <= _FEW:
+                # A selector may have thousands of keys: the few nodes left are asked one by one.
+                mask[left] = [self.admits(nodes.node(slot)) for slot in left.tolist()]
+                return mask
         if self.terms is None:
             return mask
         either = np.zeros(nodes.capacity, np.bool_)
         for term in self.terms:
             if not usable(term):
                 continue
-            every = np.ones(nodes.capacity, np.bool_)
+            every = mask.copy()
             for requirement in term.match_expressions:
                 every &= _over(nodes, requirement)
+                if not every.any():
+                    break
             for requirement in term.match_fields:
                 slot = nodes.slot(requirement.values[0]) if requirement.key == "metadata.name" else -1
                 named = np.zeros(nodes.capacity, np.bool_)
@@ -61,7 +71,7 @@ class NodePredicate:
                     named[slot] = True
                 every &= named if requirement.operator == "In" else ~named
             either |= every
-        return mask & either
+        return either
 
 
 class NodeMask:
@@ -115,7 +125,9 @@ def _admits_name(requirement: Requirement, name: str) -> bool:
     return (held == requirement.values[0]) is (requirement.operator == "In")
 
 
-def _over(nodes: NodeColumns, requirement: Requirement) -> Bools:
+def _over(nodes: NodeColumns, requirement: Requirement) -> Bools | bool:
+    if not nodes.has_key(requirement.key):
+        return requirement.admits({})
     # One evaluation per distinct value, and one for nodes without the key (id -1: the table's last).
     column = nodes.column(requirement.key)
     if requirement.operator in ("In", "NotIn"):

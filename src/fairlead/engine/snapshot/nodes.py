@@ -19,6 +19,7 @@ from fairlead.kube.node import Node
 from fairlead.kube.tolerations import Taint
 
 __all__ = [
+    "ABSENT_ROW",
     "CPU_ROW",
     "EPHEMERAL_ROW",
     "MEMORY_ROW",
@@ -34,7 +35,8 @@ Ids = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
 Slots = npt.NDArray[np.intp]
 
-CPU_ROW, MEMORY_ROW, EPHEMERAL_ROW, PODS_ROW = range(4)
+# The last stands for every resource that no node has: nothing is there, so nothing is ever enough.
+CPU_ROW, MEMORY_ROW, EPHEMERAL_ROW, PODS_ROW, ABSENT_ROW = range(5)
 
 _FIRST_CAPACITY = 64
 _RANK_GAP = 2**20
@@ -100,9 +102,15 @@ class NodeColumns:
     def __init__(self) -> None:
         self.capacity = _FIRST_CAPACITY
         self.count = 0
-        self.resources: dict[str, int] = {CPU: 0, MEMORY: 1, EPHEMERAL: 2, PODS: 3}
-        self.alloc: Ints = np.zeros((4, self.capacity), np.int64)
-        self.used: Ints = np.zeros((4, self.capacity), np.int64)
+        # Rows by resource, for resources that some node has or had: a pod may ask for anything.
+        self.resources: dict[str, int] = {
+            CPU: CPU_ROW,
+            MEMORY: MEMORY_ROW,
+            EPHEMERAL: EPHEMERAL_ROW,
+            PODS: PODS_ROW,
+        }
+        self.alloc: Ints = np.zeros((ABSENT_ROW + 1, self.capacity), np.int64)
+        self.used: Ints = np.zeros((ABSENT_ROW + 1, self.capacity), np.int64)
         self.ranked: Ints = np.zeros((2, self.capacity), np.int64)
         self.alive: Bools = np.zeros(self.capacity, np.bool_)
         self.unschedulable: Bools = np.zeros(self.capacity, np.bool_)
@@ -119,6 +127,8 @@ class NodeColumns:
         self._free = list(range(self.capacity - 1, -1, -1))
         self._taint_index: dict[tuple[Taint, ...], int] = {(): 0}
         self._columns: dict[str, LabelColumn] = {}
+        # How many nodes have a label key.
+        self._keys: dict[str, int] = {}
         self._by_name: list[str] = []
         self._names: list[str] = [""] * self.capacity
         self._followers: weakref.WeakSet[Follower] = weakref.WeakSet()
@@ -145,29 +155,29 @@ class NodeColumns:
         return [self._slot_of[name] for name in self._by_name]
 
     def column(self, key: str) -> LabelColumn:
-        """The column of a label key, built when first asked for and kept up to date from then on."""
+        """The column of a label key, built when first asked for and kept up to date from then on.
+
+        That of a key that no node has is empty and not kept: pods may ask for any number of them.
+        """
         column = self._columns.get(key)
         if column is None:
-            column = self._columns[key] = LabelColumn(key, self.capacity)
+            column = LabelColumn(key, self.capacity)
+            if key not in self._keys:
+                return column
+            self._columns[key] = column
             for slot in np.flatnonzero(self.alive).tolist():
                 value = self.node(slot).metadata.labels.get(key)
                 if value is not None:
                     column.set(slot, value)
         return column
 
+    def has_key(self, key: str) -> bool:
+        """Whether any node has the label key."""
+        return key in self._keys
+
     def row(self, resource: str) -> int:
-        """The row of a resource, added when first asked for."""
-        row = self.resources.get(resource)
-        if row is None:
-            row = self.resources[resource] = len(self.resources)
-            more = np.zeros((1, self.capacity), np.int64)
-            self.alloc = np.concatenate((self.alloc, more))
-            self.used = np.concatenate((self.used, more))
-            for slot in np.flatnonzero(self.alive).tolist():
-                node = self.node(slot)
-                amount = allocatable(node.metadata.name, node.status.allocatable).get(resource, 0)
-                self.alloc[row, slot] = amount
-        return row
+        """The row of a resource; `ABSENT_ROW` when no node has it."""
+        return self.resources.get(resource, ABSENT_ROW)
 
     def follow(self, follower: Follower) -> None:
         """Keep a per-slot array as long as the columns; only a weak reference is kept."""
@@ -179,11 +189,12 @@ class NodeColumns:
         """Add or replace a node; only its slot changes. Raises BadObject and changes nothing on bad input."""
         name = node.metadata.name
         amounts = allocatable(name, node.status.allocatable)
-        for resource in amounts:
-            self.row(resource)
+        self._add_rows([resource for resource in amounts if resource not in self.resources])
         slot = self._slot_of.get(name, -1)
         if slot < 0:
             slot = self._occupy(name)
+        self._count_keys(self.nodes[slot], -1)
+        self._count_keys(node, 1)
         self.nodes[slot] = node
         self.alloc[:, slot] = 0
         for resource, amount in amounts.items():
@@ -204,6 +215,7 @@ class NodeColumns:
             return -1
         self._by_name.pop(bisect.bisect_left(self._by_name, name))
         self.alive[slot] = False
+        self._count_keys(self.nodes[slot], -1)
         self.nodes[slot] = None
         self.count -= 1
         self.alloc[:, slot] = 0
@@ -215,6 +227,26 @@ class NodeColumns:
         self._forget_old_values()
         self._changed(slot)
         return slot
+
+    def _add_rows(self, resources: list[str]) -> None:
+        if not resources:
+            return
+        for resource in resources:
+            self.resources[resource] = len(self.resources) + 1  # after ABSENT_ROW
+        missing = len(self.resources) + 1 - len(self.alloc)
+        if missing > 0:
+            # Some to spare, so that nodes with a resource of their own each do not copy all each time.
+            more = ((0, max(missing, len(self.alloc) // 4)), (0, 0))
+            self.alloc = np.pad(self.alloc, more)
+            self.used = np.pad(self.used, more)
+
+    def _count_keys(self, node: Node | None, sign: int) -> None:
+        for key in node.metadata.labels if node is not None else ():
+            number = self._keys.get(key, 0) + sign
+            if number:
+                self._keys[key] = number
+            else:
+                del self._keys[key]
 
     def _changed(self, slot: int) -> None:
         self.version += 1

@@ -186,11 +186,14 @@ class Placements:
             for each in (*status.container_statuses, *status.init_container_statuses)
         )
         usage = usage_of(pod) if resized else cls.requests
-        rows = cls.row_amounts if usage == cls.requests else self.classes.row_amounts(usage)
+        rows = self._rows(cls, usage)
         if priority is None:
             priority = pod.spec.priority or 0
         slot = self.nodes.slot(node)
         return Placed(pod, cls, node, slot, priority, usage, rows)
+
+    def _rows(self, cls: PodClass, usage: Requests) -> tuple[tuple[int, int], ...]:
+        return cls.row_amounts if usage == cls.requests else self.classes.row_amounts(usage)
 
     def _place(self, placed: Placed) -> None:
         if placed.key in self._placed:
@@ -279,11 +282,12 @@ class Placements:
                 self.exclusive.add(slot, number)
 
     def _reclass(self) -> None:
-        """Selectors began to read a label that classes had left out: find every pod's class again."""
+        """What tells classes apart, or which rows they take, has changed: find every pod's class again."""
         for placed in self._placed.values():
             if placed.slot >= 0:
                 self._count(placed, -1)
             placed.cls = self.classes.of(placed.pod)
+            placed.row_amounts = self._rows(placed.cls, placed.usage)
             if placed.slot >= 0:
                 self._count(placed, 1)
 

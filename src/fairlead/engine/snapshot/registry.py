@@ -20,11 +20,11 @@ from fairlead.engine.classes import (
     kept_labels,
     spreading_owner,
 )
-from fairlead.engine.requests import PODS, Requests
+from fairlead.engine.requests import Requests
 from fairlead.engine.snapshot.counts import Carried, PodSelector, Scope, Selected, Spread, Tally
 from fairlead.engine.snapshot.index import LabelIndex
 from fairlead.engine.snapshot.masks import NodeMask, NodePredicate
-from fairlead.engine.snapshot.nodes import NodeColumns
+from fairlead.engine.snapshot.nodes import ABSENT_ROW, PODS_ROW, NodeColumns
 from fairlead.engine.snapshot.specs import (
     HostPort,
     SpecFacts,
@@ -166,9 +166,16 @@ class Classes:
             for tally in cls.counted_by:
                 self._count(tally, cls, 1)
 
+    def resources_appeared(self, resources: frozenset[str]) -> None:
+        """Nodes have resources that none had: classes that ask for one of them get its row."""
+        if any(name in resources for cls in self.all() for name, _ in cls.requests.amounts):
+            self._remake()
+
     def _split(self, keys: frozenset[str]) -> None:
-        before = self._kept
-        self._kept = before | keys
+        self._kept |= keys
+        self._remake()
+
+    def _remake(self) -> None:
         for cls in self.all():
             cls.live = False
             self._classes.pop(cls.key, None)
@@ -213,9 +220,13 @@ class Classes:
         return cls
 
     def row_amounts(self, requests: Requests) -> tuple[tuple[int, int], ...]:
-        """Requests by row of the node columns; a pod also takes one of ``pods``."""
-        rows = [(self.nodes.row(name), amount) for name, amount in requests.amounts]
-        return (*rows, (self.nodes.row(PODS), 1))
+        """Requests, in their order, by row of the node columns; a pod also takes one of ``pods``."""
+        found = []
+        for name, amount in requests.amounts:
+            row = self.nodes.row(name)
+            # Of what is nowhere, one is too much; the amounts of thousands of them might not add up.
+            found.append((row, amount if row != ABSENT_ROW else 1))
+        return (*found, (PODS_ROW, 1))
 
     def spread_of(self, pod: Pod, when_unsatisfiable: str) -> tuple[Spread, ...]:
         """The pod's own spread constraints of one kind."""

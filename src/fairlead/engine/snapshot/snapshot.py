@@ -81,7 +81,10 @@ class Snapshot(Placements):
         """A node as it now is; returns its slot. Pods bound to its name before it came count from now on."""
         self._outside_trials()
         known = self.nodes.slot(node.metadata.name) >= 0
+        resources = len(self.nodes.resources)
         slot = self.nodes.put(node)
+        if len(self.nodes.resources) > resources:
+            self.classes.resources_appeared(frozenset(list(self.nodes.resources)[resources:]))
         if not known:
             self._house(node.metadata.name, slot)
         return slot

@@ -1,0 +1,141 @@
+"""Resources and label keys that no node has: the same verdicts, and no room or time taken for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairlead.engine.snapshot.snapshot import Snapshot
+from fairlead.kube.decode import convert
+from fairlead.kube.node import Node
+from fairlead.kube.pod import Pod
+
+GPU = "example.com/gpu"
+
+
+def a_node(name: str, labels: dict[str, str] | None = None, **more: str) -> Node:
+    allocatable = {"cpu": "4", "memory": "8Gi", "pods": "10", **more}
+    meta = {"name": name, "labels": labels or {}}
+    return convert({"metadata": meta, "status": {"allocatable": allocatable}}, Node)
+
+
+def a_pod(name: str, requests: dict[str, str] | None = None, **spec: Any) -> Pod:
+    container = {"name": "c", "resources": {"requests": requests or {}}}
+    return convert(
+        {"metadata": {"name": name, "namespace": "a"}, "spec": {"containers": [container], **spec}}, Pod
+    )
+
+
+class TestResources:
+    def test_a_resource_that_no_node_has_takes_no_row(self) -> None:
+        snapshot = Snapshot()
+        slot = snapshot.put_node(a_node("n1"))
+        rows = len(snapshot.nodes.alloc)
+        cls = snapshot.class_of(a_pod("p", {f"x.io/r{i}": "1" for i in range(500)}))
+        assert len(snapshot.nodes.alloc) == len(snapshot.nodes.used) == rows
+
+        texts = sorted(str(reason) for reason in snapshot.verdicts(cls).reasons(slot))
+        assert len(texts) == 500
+        assert texts[0] == "Insufficient x.io/r0"
+
+    def test_it_is_insufficient_and_beyond_the_help_of_evictions(self) -> None:
+        snapshot = Snapshot()
+        slot = snapshot.put_node(a_node("n1"))
+        verdicts = snapshot.verdicts(snapshot.class_of(a_pod("p", {GPU: "1"})))
+        assert verdicts.message() == f"0/1 nodes are available: 1 Insufficient {GPU}."
+        assert verdicts.unresolvable[slot]
+
+    def test_the_first_node_that_has_it_fits_the_class_that_asks_for_it(self) -> None:
+        snapshot = Snapshot()
+        snapshot.put_node(a_node("n1"))
+        pod = a_pod("p", {GPU: "2"})
+        assert not snapshot.feasible(snapshot.class_of(pod)).any()
+        slot = snapshot.put_node(a_node("n2", **{GPU: "2"}))
+        assert snapshot.choose(snapshot.class_of(pod)) == slot
+
+    def test_what_placed_pods_take_of_it_counts_once_the_node_has_it(self) -> None:
+        snapshot = Snapshot()
+        snapshot.put_node(a_node("n1"))
+        snapshot.put_pod(a_pod("held", {GPU: "2"}, nodeName="n1"))
+        slot = snapshot.put_node(a_node("n1", **{GPU: "3"}))
+        assert snapshot.fits(snapshot.class_of(a_pod("one", {GPU: "1"})), slot)
+        assert not snapshot.fits(snapshot.class_of(a_pod("two", {GPU: "2"})), slot)
+        snapshot.remove_pod("a/held")
+        assert snapshot.fits(snapshot.class_of(a_pod("two", {GPU: "2"})), slot)
+
+    def test_thousands_of_huge_amounts_of_it_do_not_wrap_around(self) -> None:
+        snapshot = Snapshot()
+        slot = snapshot.put_node(a_node("n1"))
+        asked = {f"x.io/r{i}": "36028797018963968" for i in range(300)}
+        snapshot.put_pod(a_pod("held", asked, nodeName="n1"))
+        assert not snapshot.fits(snapshot.class_of(a_pod("other", {"x.io/other": "1"})), slot)
+
+    def test_nodes_with_a_resource_of_their_own_each_do_not_add_a_row_at_a_time(self) -> None:
+        snapshot = Snapshot()
+        shapes = set()
+        for index in range(300):
+            snapshot.put_node(a_node(f"n{index}", **{f"x.io/r{index}": "1"}))
+            shapes.add(len(snapshot.nodes.alloc))
+        assert len(shapes) < 40
+        for index in (0, 150, 299):
+            cls = snapshot.class_of(a_pod("p", {f"x.io/r{index}": "1"}))
+            assert snapshot.nodes.name(snapshot.choose(cls)) == f"n{index}"
+
+
+class TestLabelKeys:
+    def test_a_key_that_no_node_has_is_not_kept(self) -> None:
+        snapshot = Snapshot()
+        for index in range(100):
+            snapshot.put_node(a_node(f"n{index}", {"zone": "a"}))
+        selector = {f"k{index}": "v" for index in range(1000)}
+        verdicts = snapshot.verdicts(snapshot.class_of(a_pod("p", nodeSelector=selector)))
+        assert verdicts.message() == (
+            "0/100 nodes are available: 100 node(s) didn't match Pod's node affinity/selector."
+        )
+        assert not snapshot.nodes._columns
+
+    def test_unknown_keys_answer_as_on_a_node_without_them(self) -> None:
+        snapshot = Snapshot()
+        for index in range(40):
+            snapshot.put_node(a_node(f"n{index}", {"zone": "a" if index % 2 else "b"}))
+
+        def number(*expressions: dict[str, Any]) -> int:
+            terms = [
+                {"matchExpressions": [one, {"key": "zone", "operator": "Exists"}]} for one in expressions
+            ]
+            required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+            pod = a_pod("p", affinity={"nodeAffinity": required})
+            return int(snapshot.feasible(snapshot.class_of(pod)).sum())
+
+        assert number({"key": "nope", "operator": "Exists"}) == 0
+        assert number({"key": "nope", "operator": "DoesNotExist"}) == 40
+        assert number({"key": "nope", "operator": "NotIn", "values": ["x"]}) == 40
+        assert number({"key": "nope", "operator": "Gt", "values": ["1"]}) == 0
+        assert (
+            number({"key": "nope", "operator": "Exists"}, {"key": "zone", "operator": "In", "values": ["a"]})
+            == 20
+        )
+
+    def test_a_key_that_appears_later_is_seen(self) -> None:
+        snapshot = Snapshot()
+        for index in range(30):
+            snapshot.put_node(a_node(f"n{index}"))
+        pod = a_pod("p", nodeSelector={"disk": "ssd"})
+        cls = snapshot.class_of(pod)
+        assert not snapshot.feasible(cls).any()
+        slot = snapshot.put_node(a_node("n7", {"disk": "ssd"}))
+        assert snapshot.choose(cls) == slot
+        spread = {"maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule"}
+        apart = snapshot.class_of(a_pod("q", topologySpreadConstraints=[spread]))
+        assert not snapshot.feasible(apart).any()
+        slot = snapshot.put_node(a_node("n8", {"rack": "r1"}))
+        assert snapshot.choose(apart) == slot
+
+    def test_the_few_nodes_left_by_one_key_are_asked_for_the_others(self) -> None:
+        snapshot = Snapshot()
+        for index in range(60):
+            labels = {"zone": "a" if index < 5 else "b", "n": str(index), "every": "one"}
+            snapshot.put_node(a_node(f"n{index}", labels))
+        pod = a_pod("p", nodeSelector={"a-zone": "a"} | {"zone": "a", "n": "3", "every": "one"})
+        assert not snapshot.feasible(snapshot.class_of(pod)).any()
+        pod = a_pod("p", nodeSelector={"zone": "a", "n": "3", "every": "one"})
+        assert snapshot.nodes.name(snapshot.choose(snapshot.class_of(pod))) == "n3"
