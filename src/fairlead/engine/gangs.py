@@ -20,6 +20,8 @@ __all__ = ["MIN_MEMBER", "Gang", "Gangs", "created_at", "gang_of"]
 
 MIN_MEMBER = "pod-group-min-member"
 
+_LOG_LIMIT = 65536
+
 _COSCHEDULING = "scheduling.x-k8s.io"
 _VOLCANO = "scheduling.volcano.sh"
 _KUBERNETES = "scheduling.k8s.io"
@@ -102,7 +104,8 @@ class Gangs:
         "_records",
         "_settle_s",
         "changed",
-        "version",
+        "epoch",
+        "log",
     )
 
     def __init__(self, settle_s: float = 5.0) -> None:
@@ -114,7 +117,9 @@ class Gangs:
         self._assumed: set[str] = set()
         # Names of gangs that an event touched since somebody last emptied this, in order.
         self.changed: dict[str, None] = {}
-        self.version = 0
+        # The same for who keeps answers about gangs: all names ever touched, or `epoch` was raised.
+        self.log: list[str] = []
+        self.epoch = 0
 
     def pod_seen(self, pod: Pod) -> str:
         """Take note of a pod; the name of its gang, or ""."""
@@ -274,7 +279,10 @@ class Gangs:
     def _touch(self, name: str) -> None:
         if name:
             self.changed[name] = None
-            self.version += 1
+            if len(self.log) >= _LOG_LIMIT:
+                self.log.clear()
+                self.epoch += 1
+            self.log.append(name)
             record = self._records.get(name)
             if record is not None:
                 record.memo = None

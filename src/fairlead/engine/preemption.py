@@ -25,7 +25,16 @@ from fairlead.engine.priority import may_be_victim
 from fairlead.engine.room import Room
 from fairlead.engine.snapshot.nodes import Bools
 from fairlead.engine.snapshot.placed import Placed
-from fairlead.engine.victims import Cost, Victim, cheapest, cheapest_by_amounts, cost_of, importance
+from fairlead.engine.victims import (
+    EXACT_LIMIT,
+    Cost,
+    Victim,
+    cheapest,
+    cheapest_bundles,
+    cheapest_by_amounts,
+    cost_of,
+    importance,
+)
 
 __all__ = ["Offer", "Preemption", "looks_beyond_node"]
 
@@ -73,12 +82,14 @@ class _Table:
     cls: PodClass
     epoch: int = -1
     read: int = 0
-    grown: tuple[int, int] = (-1, -1)
+    grown: int = -1
+    gangs: tuple[int, int] = (-1, 0)  # the gangs' epoch, and how much of their log was read
     serial: int = 0
     entries: dict[int, _Entry] = field(default_factory=dict)
     heap: list[tuple[Cost, int, int, int]] = field(default_factory=list)
     # Slots whose answer hangs on budgets or gangs, which change without touching the slot.
     delicate: dict[int, None] = field(default_factory=dict)
+    by_gang: dict[str, dict[int, None]] = field(default_factory=dict)
 
 
 class Preemption:
@@ -135,13 +146,28 @@ class Preemption:
             lower = [victim for victim in lower if not self.budgets.exhausted(victim.pod)]
         if not lower or not self._suffices(cls, slot, lower):
             return None
-        found = cheapest(
-            lower,
-            lambda chosen: self._suffices(cls, slot, chosen),
-            lambda chosen: self.price(chosen, priority),
-            self.breaks,
-        )
+
+        def suffices(chosen: Sequence[Victim]) -> bool:
+            return self._suffices(cls, slot, chosen)
+
+        def price(chosen: Sequence[Victim]) -> tuple[Cost, tuple[Victim, ...]] | None:
+            return self.price(chosen, priority)
+
+        bundles = self._bundles(lower)
+        if len(bundles) < len(lower) and len(bundles) <= EXACT_LIMIT:
+            found = cheapest_bundles(bundles, suffices, price)
+        else:
+            found = cheapest(lower, suffices, price, self.breaks)
         return Offer(slot, *found) if found else None
+
+    def _bundles(self, lower: Sequence[Victim]) -> list[tuple[Victim, ...]]:
+        """Candidates that leave together anyway: the members of a gang that can spare none of them."""
+        found: dict[str, list[Victim]] = {}
+        for victim in lower:
+            gang = self._gangs.get(victim.gang) if victim.gang else None
+            together = gang is not None and gang.falls(1)
+            found.setdefault(f"gang:{victim.gang}" if together else f"pod:{victim.key}", []).append(victim)
+        return [tuple(victims) for victims in found.values()]
 
     def lower_on(self, slot: int, priority: int) -> list[Victim]:
         """Who on a node may have to leave for that priority, most important first."""
@@ -276,19 +302,29 @@ class Preemption:
             table.entries.clear()
             table.heap.clear()
             table.delicate.clear()
+            table.by_gang.clear()
             stale = self._candidates(cls, priority, None)
         else:
             stale = list(dict.fromkeys(room.log[table.read :]))
         table.epoch, table.read = room.epoch, len(room.log)
         for slot in stale:
             self._look(table, cls, priority, slot)
-        grown = (self.budgets.grown, self._gangs.version)
-        if table.grown != grown:
-            # More may leave than before, or other gangs fall: what was exact is only a bound again.
-            table.grown = grown
-            for slot in table.delicate:
-                self._enter(table, slot, _Entry(0, False, None, table.entries[slot].bound, -1))
+        self._loosen(table)
         return table
+
+    def _loosen(self, table: _Table) -> None:
+        """What was exact is only a bound again where more may leave than before, or another gang falls."""
+        gangs = self._gangs
+        epoch, read = table.gangs
+        if table.grown != self.budgets.grown or epoch != gangs.epoch:
+            loose = list(table.delicate)
+        else:
+            touched = dict.fromkeys(gangs.log[read:])
+            loose = list(dict.fromkeys(slot for name in touched for slot in table.by_gang.get(name, ())))
+        table.grown, table.gangs = self.budgets.grown, (gangs.epoch, len(gangs.log))
+        for slot in loose:
+            if slot in table.delicate:
+                self._enter(table, slot, _Entry(0, False, None, table.entries[slot].bound, -1))
 
     def _look(self, table: _Table, cls: PodClass, priority: int, slot: int) -> None:
         """Note what a slot offers; where budgets or gangs matter, only what it must cost at least."""
@@ -304,6 +340,9 @@ class Preemption:
                     return
                 least = (0, *relaxed.cost[1:3], 0, 0, -_NEVER_STARTED)
             table.delicate[slot] = None
+            for victim in lower:
+                if victim.gang:
+                    table.by_gang.setdefault(victim.gang, {})[slot] = None
             self._enter(table, slot, _Entry(0, False, None, least, -1))
         else:
             offer = self.on(cls, priority, slot) if lower else None
