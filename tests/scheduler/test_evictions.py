@@ -87,6 +87,8 @@ async def test_a_pod_under_two_budgets_is_never_asked_and_the_preemptor_is_held(
         await aside(ours.held, "high")
         assert not [write for write in running.ledger.writes if write.endswith("/eviction")]
         assert (await aside(ours.nodes_of))["low"]
+        for event in await aside(ours.events, "high", "PreemptionRefused"):
+            assert "more than one PodDisruptionBudget: one, two" in event["message"]
 
 
 @pytest.mark.parametrize("others", [False, True])

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import structlog
 
 from fairlead.client.api import Client
 from fairlead.client.clock import WALL_CLOCK, Clock
-from fairlead.client.retry import is_budget_refusal
 from fairlead.doors.scheduler.lane import Lane
 from fairlead.engine.core.actions import EvictPod, ReleasePod
 from fairlead.engine.core.events import Event, EvictFailed, Gone
@@ -28,6 +27,12 @@ _log = structlog.get_logger(__name__)
 
 _POD = known("Pod")
 _TWO_BUDGETS = "more than one PodDisruptionBudget"
+
+
+class Refused(Protocol):
+    """Hears of an eviction that was refused, and whether for good."""
+
+    def __call__(self, evict: EvictPod, message: str, *, final: bool) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,7 @@ class Evictor:
         respect: bool,
         tell: Callable[[Event], None],
         done: Callable[[EvictPod], None],
+        refused: Refused,
         workers: int = 16,
         clock: Clock = WALL_CLOCK,
     ) -> None:
@@ -64,6 +70,7 @@ class Evictor:
         self._respect = respect
         self._tell = tell
         self._done = done
+        self._refused = refused
         self._clock = clock
         self._lane: Lane[_Victims | ReleasePod] = Lane(self._work, workers)
         self.run = self._lane.run
@@ -135,8 +142,6 @@ class Evictor:
             return None
         except ApiError as error:
             final = error.code == 500 and _TWO_BUDGETS in error.message
-            level = _log.info if is_budget_refusal(error) else _log.warning
-            level("eviction_refused", pod=evict.pod, unit=evict.unit, reason=str(error))
             return error.message, final
         except Unreachable as error:
             # It may have been applied: the watch will show the pod leaving, or it is asked for again.
@@ -171,5 +176,6 @@ class Evictor:
 
     def _refuse(self, evictions: Iterable[EvictPod], refused: EvictPod, message: str, *, final: bool) -> None:
         """Tell the core of all that were not done; only the refused one may be refused for good."""
+        self._refused(refused, message, final=final)
         for evict in evictions:
             self._tell(EvictFailed(evict.pod, evict.uid, message, final=final and evict is refused))

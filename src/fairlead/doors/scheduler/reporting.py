@@ -94,6 +94,19 @@ class Reporting:
         self._metrics.evictions.labels("granted").inc()
         self._herald.preempted(evict.pod, evict.uid, evict.message)
 
+    def refused(self, evict: EvictPod, message: str, *, final: bool) -> None:
+        """An eviction was refused, for now or for good; whoever waits for it is told when it is for good."""
+        _log.info("eviction_refused", pod=evict.pod, unit=evict.unit, reason=message, final=final)
+        if not final:
+            return
+        text = f"cannot evict {evict.pod}: {message}"
+        gang = self._core.state.gangs.get(evict.unit)
+        if gang is None:
+            uid = evict.unit_id.removeprefix("pod:")
+            self._herald.tell(evict.unit, uid, "PreemptionRefused", text, type="Warning")
+        for pod in gang.pending if gang is not None else ():
+            self._herald.tell(pod.metadata.key, pod.metadata.uid, "PreemptionRefused", text, type="Warning")
+
     def _held(self, hold: HoldPod, took_s: float) -> None:
         _log.info("held", pod=hold.pod, unit=hold.unit, reason=hold.message)
         self._tries[hold.uid] = self._tries.get(hold.uid, 0) + 1
@@ -121,6 +134,7 @@ class Reporting:
                     self._tries.pop(event.uid, None)
             elif isinstance(event, BindFailed):
                 self._metrics.bind_failures.inc()
+                if event.message:
+                    self._herald.failed(event.pod, event.uid, f"binding rejected: {event.message}")
             elif isinstance(event, EvictFailed):
                 self._metrics.evictions.labels("refused").inc()
-                _log.info("eviction_refused", pod=event.pod, reason=event.message, final=event.final)

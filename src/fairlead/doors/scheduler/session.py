@@ -119,6 +119,7 @@ class Session:
             respect=configuration.preemption.pdb == "respect",
             tell=self._inbox.tell,
             done=self._reporting.evicted,
+            refused=self._reporting.refused,
             clock=clock,
         )
 
