@@ -85,14 +85,16 @@ def usage(pid: int) -> tuple[float, float]:
 def wait_for_events(plane: ControlPlane, wanted: int) -> tuple[int, float]:
     """Wait until that many events are there, or no more come; how many, and since when."""
     count, since = 0, time.monotonic()
+    api = plane.api.another()  # the plane's own connection has been idle for long
     while count < wanted:
-        listing = plane.api.get("/api/v1/events?limit=1")
+        listing = api.get("/api/v1/events?limit=1")
         now = len(listing["items"]) + listing["metadata"].get("remainingItemCount", 0)
         if now != count:
             count, since = now, time.monotonic()
         elif time.monotonic() - since > 15.0:
             break
         time.sleep(0.1)
+    api.close()
     return count, since
 
 

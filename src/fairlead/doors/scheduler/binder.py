@@ -121,9 +121,10 @@ class Binder:
 
     async def _work(self, job: _Job) -> None:
         bind = job.bind
-        await self._statuses.give_way(bind.uid)
+        if self._statuses.concerns(bind.uid):
+            await self._statuses.give_way(bind.uid)
         namespace, _, name = bind.pod.partition("/")
-        backoff = Backoff(self._client.rng)
+        backoff: Backoff | None = None
         for left in range(_ATTEMPTS - 1, -1, -1):
             try:
                 await self._client.bind(name, namespace, bind.node, uid=bind.uid)
@@ -149,6 +150,7 @@ class Binder:
                 self._failed(bind, str(failure))
                 return
             asked = failure.retry_after_s if isinstance(failure, ApiError) else None
+            backoff = backoff or Backoff(self._client.rng)
             wait_s = backoff.next_s(asked)
             _log.info("bind_repeated", pod=bind.pod, node=bind.node, reason=str(failure))
             await asyncio.sleep(wait_s)

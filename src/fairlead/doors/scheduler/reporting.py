@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import structlog
+from prometheus_client import Histogram
 
 from fairlead.client.clock import Clock
 from fairlead.doors.scheduler.binder import Bound
@@ -37,6 +38,7 @@ class Reporting:
         self._unschedulable_s = metrics.attempt_s.labels("unschedulable", profile)
         self._planning_s = metrics.extension_s.labels("Filter", "Success", profile)
         self._added = metrics.incoming.labels("active", "PodAdd")
+        self._by_tries: dict[int, Histogram] = {}
 
     def turn(self, events: Sequence[Event], actions: Sequence[Action], took_s: float) -> None:
         """One call of the core is over."""
@@ -86,13 +88,20 @@ class Reporting:
         self._metrics.pod_attempts.observe(tries)
         since = self._since.pop(bind.uid, None)
         if since is not None:
-            self._metrics.sli_s.labels(str(tries) if tries < 16 else "16+").observe(bound.done_at - since)
+            self._sli_s(min(tries, 16)).observe(bound.done_at - since)
 
     def evicted(self, evict: EvictPod) -> None:
         """An eviction was granted."""
         _log.info("evicted", pod=evict.pod, node=evict.node, unit=evict.unit)
         self._metrics.evictions.labels("granted").inc()
         self._herald.preempted(evict.pod, evict.uid, evict.message)
+
+    def _sli_s(self, tries: int) -> Histogram:
+        found = self._by_tries.get(tries)
+        if found is None:
+            label = str(tries) if tries < 16 else "16+"
+            found = self._by_tries[tries] = self._metrics.sli_s.labels(label)
+        return found
 
     def refused(self, evict: EvictPod, message: str, *, final: bool) -> None:
         """An eviction was refused, for now or for good; whoever waits for it is told when it is for good."""

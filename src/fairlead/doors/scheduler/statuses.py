@@ -71,6 +71,10 @@ class Statuses:
         """Write, or clear, the node that a pod was promised."""
         self._wish(nomination.pod, nomination.uid).nominated = nomination.node
 
+    def concerns(self, uid: str) -> bool:
+        """Whether anything about a pod is to be written, or under way."""
+        return uid in self._wishes or uid in self._under_way
+
     async def give_way(self, uid: str) -> None:
         """Forget what is still to be written about a pod, and wait for what is under way."""
         self._wishes.pop(uid, None)
