@@ -19,6 +19,8 @@ from fairlead.engine.units import Unit
 
 __all__ = ["Line", "Queue", "Verdict"]
 
+_PATIENCE = 3
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -169,6 +171,10 @@ class Queue:
         line.attempts = failures
         line.failed_at = now
         self.wake(line, now)
+        if not line.retry_at and failures > _PATIENCE:
+            # Without any backoff, what fails over and over must not be tried for ever at one moment.
+            line.retry_at = now + 1.0
+            self._push(line)
 
     def held(self) -> list[Line]:
         """All held lines, in the order in which they came to be."""
