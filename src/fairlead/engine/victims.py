@@ -93,9 +93,12 @@ def cheapest(
                 return unbroken
         return cheapest_bundles([(victim,) for victim in ordered], suffices, price)
     found = [_reprieve(ordered, suffices, breaks(ordered))]
-    # Where budgets or gangs forbid what the reprieve leaves, those they touch are spared up front.
+    # Where budgets or gangs forbid what the reprieve leaves, those they touch are spared up front; once
+    # with what a budget allows given to the most important, once to the least.
+    backwards = ordered[::-1]
     free = [victim for victim, broken in zip(ordered, breaks(ordered), strict=True) if not broken]
-    for pool in (free, [victim for victim in free if not victim.gang]):
+    least = [victim for victim, broken in zip(backwards, breaks(backwards), strict=True) if not broken]
+    for pool in (free, least[::-1], [victim for victim in free if not victim.gang]):
         if len(pool) < len(ordered) and suffices(pool):
             found.append(_reprieve(pool, suffices, [False] * len(pool)))
     for top in sorted({victim.priority for victim in ordered}):

@@ -104,3 +104,24 @@ def test_many_candidates_are_reprieved_no_worse_than_kube_scheduler_does():
 def test_the_same_set_in_another_order_gives_the_same_victims():
     crowd = [Victim(typed(pod(f"v{index}")), 0, 1.0, 0, "", (1,)) for index in range(6)]
     assert cheapest_by_amounts(crowd, (2,)) == cheapest_by_amounts(crowd[::-1], (2,))
+
+
+def test_among_many_what_a_budget_allows_goes_to_the_least_important():
+    crowd = [
+        Victim(typed(pod(f"v{index:02}", labels={"app": "a"})), index, 1.0, 0, "", (1,))
+        for index in range(20)
+    ]
+    budgets = Budgets([convert(budget("b", {"app": "a"}, 3), PodDisruptionBudget)])
+
+    def price(chosen):
+        ordered = sorted(chosen, key=importance)
+        broken = budgets.violations(v.pod for v in ordered)
+        return None if broken else (cost_of(ordered, broken), tuple(ordered))
+
+    _, leaving = cheapest(
+        crowd,
+        lambda chosen: covers(chosen, (3,)),
+        price,
+        lambda ordered: budgets.broken([v.pod for v in ordered]),
+    )
+    assert sorted(victim.priority for victim in leaving) == [0, 1, 2]
