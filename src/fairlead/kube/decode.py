@@ -15,7 +15,7 @@ import msgspec
 
 from fairlead.errors import BadObject
 
-__all__ = ["call_it", "convert", "decode", "decoder", "strip_nulls"]
+__all__ = ["call_it", "convert", "decode", "decoder", "strip_nulls", "unfolded_size"]
 
 T = TypeVar("T")
 
@@ -87,9 +87,42 @@ def call_it(data: object, kind: str = "object") -> str:
 
 
 def strip_nulls(data: Any) -> Any:
-    """Plain data without null members and null list items (a null item of a list is dropped too)."""
-    if isinstance(data, dict):
-        return {key: strip_nulls(value) for key, value in data.items() if value is not None}
-    if isinstance(data, list | tuple):
-        return [strip_nulls(value) for value in data if value is not None]
-    return data
+    """Plain data without null members and null list items (a null item of a list is dropped too).
+
+    What is in there several times (YAML's anchors) is looked at once and is shared in the result too:
+    written out, a few lines of it could be more than any memory holds.
+    """
+    return _stripped(data, {})
+
+
+def unfolded_size(data: object) -> int:
+    """How many members and items plain data would have if nothing in it were shared.
+
+    >>> shared = ["x"] * 10
+    >>> unfolded_size([shared, shared])
+    23
+    """
+    return _unfolded(data, {})
+
+
+def _stripped(data: Any, known: dict[int, Any]) -> Any:
+    if not isinstance(data, dict | list | tuple):
+        return data
+    found = known.get(id(data))
+    if found is None:
+        if isinstance(data, dict):
+            found = {key: _stripped(value, known) for key, value in data.items() if value is not None}
+        else:
+            found = [_stripped(value, known) for value in data if value is not None]
+        known[id(data)] = found
+    return found
+
+
+def _unfolded(data: Any, known: dict[int, int]) -> int:
+    if not isinstance(data, dict | list | tuple):
+        return 1
+    found = known.get(id(data))
+    if found is None:
+        items = data.values() if isinstance(data, dict) else data
+        found = known[id(data)] = 1 + sum(_unfolded(item, known) for item in items)
+    return found

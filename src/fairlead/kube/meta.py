@@ -1,12 +1,22 @@
-"""Object metadata, and how an object is called in messages."""
+"""Object metadata, how an object is called in messages, and the numbers and times that objects are made of.
+
+Numbers are bounded as the API bounds them, because arithmetic goes on in 64 bits; times must say their
+zone, because one without is another moment on every machine.
+"""
 
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Annotated
 
 import msgspec
 
-__all__ = ["Condition", "Object", "ObjectMeta", "OwnerReference"]
+__all__ = ["Condition", "Int32", "Int64", "Natural32", "Object", "ObjectMeta", "OwnerReference", "Time"]
+
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+Natural32 = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+Time = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 class Object(msgspec.Struct, frozen=True, rename="camel", gc=False):
@@ -34,7 +44,7 @@ class Condition(Object, frozen=True, gc=False):
     status: str = "Unknown"
     reason: str = ""
     message: str = ""
-    last_transition_time: datetime | None = None
+    last_transition_time: Time | None = None
 
 
 class ObjectMeta(Object, frozen=True, gc=False):
@@ -44,10 +54,10 @@ class ObjectMeta(Object, frozen=True, gc=False):
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
-    generation: int = 0
+    generation: Int64 = 0
     generate_name: str = ""
-    creation_timestamp: datetime | None = None
-    deletion_timestamp: datetime | None = None
+    creation_timestamp: Time | None = None
+    deletion_timestamp: Time | None = None
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     owner_references: tuple[OwnerReference, ...] = ()

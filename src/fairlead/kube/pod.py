@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from typing import Annotated, Literal
 
 import msgspec
 
-from fairlead.kube.meta import Condition, Object, ObjectMeta
+from fairlead.kube.meta import Condition, Int32, Int64, Natural32, Object, ObjectMeta, Time
 from fairlead.kube.selectors import LabelSelector, Requirement
 from fairlead.kube.tolerations import Toleration
 
@@ -32,7 +32,12 @@ __all__ = [
 ]
 
 # As they came; fairlead.kube.quantity gives them meaning. Numbers occur in hand-written YAML.
-Quantities = dict[str, str | int | float]
+Quantities = dict[str, str | Int64 | float]
+
+Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
+Weight = Annotated[int, msgspec.Meta(ge=0, le=100)]
+Positive32 = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
+NodePolicy = Literal["Honor", "Ignore"]
 
 
 class ResourceClaimUse(Object, frozen=True, gc=False):
@@ -53,8 +58,8 @@ class Resources(Object, frozen=True, gc=False):
 class ContainerPort(Object, frozen=True, gc=False):
     """A port; only `host_port` is scarce."""
 
-    container_port: int = 0
-    host_port: int = 0
+    container_port: Port = 0
+    host_port: Port = 0
     host_ip: str = msgspec.field(name="hostIP", default="")
     protocol: str = "TCP"
 
@@ -92,7 +97,7 @@ class NodeSelector(Object, frozen=True, gc=False):
 class PreferredNodeTerm(Object, frozen=True, gc=False):
     """A term worth `weight`."""
 
-    weight: int
+    weight: Weight
     preference: NodeSelectorTerm = NodeSelectorTerm()
 
 
@@ -121,7 +126,7 @@ class PodAffinityTerm(Object, frozen=True, gc=False):
 class WeightedPodAffinityTerm(Object, frozen=True, gc=False):
     """A term worth `weight`."""
 
-    weight: int
+    weight: Weight
     pod_affinity_term: PodAffinityTerm
 
 
@@ -147,13 +152,13 @@ class Affinity(Object, frozen=True, gc=False):
 class TopologySpreadConstraint(Object, frozen=True, gc=False):
     """How evenly pods like this one must lie over a topology."""
 
-    max_skew: int
+    max_skew: Positive32
     topology_key: str
-    when_unsatisfiable: str = "DoNotSchedule"
+    when_unsatisfiable: Literal["DoNotSchedule", "ScheduleAnyway"] = "DoNotSchedule"
     label_selector: LabelSelector | None = None
-    min_domains: int | None = None
-    node_affinity_policy: str = "Honor"
-    node_taints_policy: str = "Ignore"
+    min_domains: Positive32 | None = None
+    node_affinity_policy: NodePolicy = "Honor"
+    node_taints_policy: NodePolicy = "Ignore"
     match_label_keys: tuple[str, ...] = ()
 
 
@@ -166,8 +171,6 @@ class ClaimSource(Object, frozen=True, gc=False):
 
 class EphemeralSource(Object, frozen=True, gc=False):
     """A claim made from a template and named after the pod and volume."""
-
-    volume_claim_template: dict[str, object] = {}
 
 
 class Disk(Object, frozen=True, gc=False):
@@ -182,7 +185,7 @@ class Disk(Object, frozen=True, gc=False):
     pool: str = ""
     iqn: str = ""
     target_portal: str = ""
-    lun: int = 0
+    lun: Int32 = 0
     read_only: bool = False
 
 
@@ -243,9 +246,9 @@ class PodSpec(Object, frozen=True, gc=False):
     init_containers: tuple[Container, ...] = ()
     scheduler_name: str = "default-scheduler"
     node_name: str = ""
-    priority: int | None = None
+    priority: Int32 | None = None
     priority_class_name: str = ""
-    preemption_policy: str = "PreemptLowerPriority"
+    preemption_policy: Literal["PreemptLowerPriority", "Never"] = "PreemptLowerPriority"
     node_selector: dict[str, str] = {}
     affinity: Affinity | None = None
     tolerations: tuple[Toleration, ...] = ()
@@ -260,8 +263,8 @@ class PodSpec(Object, frozen=True, gc=False):
     host_network: bool = False
     host_users: bool | None = None
     restart_policy: str = "Always"
-    termination_grace_period_seconds: int | None = None
-    active_deadline_seconds: int | None = None
+    termination_grace_period_seconds: Int64 | None = None
+    active_deadline_seconds: Natural32 | None = None
 
 
 class ContainerStatus(Object, frozen=True, gc=False):
@@ -279,7 +282,7 @@ class PodStatus(Object, frozen=True, gc=False):
     phase: str = ""
     reason: str = ""
     nominated_node_name: str = ""
-    start_time: datetime | None = None
+    start_time: Time | None = None
     conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()

@@ -29,6 +29,8 @@ _MAX_NANO = (2**63 - 1) * NANO_PER_UNIT
 
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+# No amount needs more characters; far longer ones are no numbers to Python either.
+_LONGEST = 1000
 _SHAPE = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?(Ki|Mi|Gi|Ti|Pi|Ei|[eE][+-]?\d+|[numkMGTPE]?)", re.ASCII)
 
 
@@ -94,6 +96,8 @@ def format_bytes(amount: int) -> str:
 
 @lru_cache(maxsize=65536)
 def _parse(text: str) -> int:
+    if len(text) > _LONGEST:
+        raise QuantityError(f"{text[:20]!r}… is too long for a quantity")
     found = _SHAPE.fullmatch(text)
     # A suffix without digits is zero to the API server, so it is to us.
     if found is None or not (found[2] or found[3] or found[4]):

@@ -10,13 +10,14 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from fairlead.errors import BadInput
+from fairlead.errors import BadInput, BadObject
 from fairlead.kube.meta import Object
 
 __all__ = [
     "FieldSelector",
     "LabelSelector",
     "Requirement",
+    "check_selector",
     "matches",
     "parse_field_selector",
     "parse_label_selector",
@@ -75,11 +76,28 @@ def matches(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
     return all(requirement.admits(labels) for requirement in selector.match_expressions)
 
 
+def check_selector(object: str, field: str, selector: LabelSelector | None) -> None:  # noqa: A002 (as in errors)
+    """Raise BadObject for a selector that the API server would not have let in."""
+    if selector is None:
+        return
+    for requirement in selector.match_expressions:
+        match requirement.operator:
+            case "In" | "NotIn":
+                problem = "" if requirement.values else "has no values"
+            case "Exists" | "DoesNotExist":
+                problem = "has values" if requirement.values else ""
+            case _:
+                problem = "is not an operator of label selectors"
+        if problem:
+            raise BadObject(object, f"{field}.{requirement.key}", f"{requirement.operator!r} {problem}")
+
+
 def _integer(text: str) -> int | None:
     # What strconv.ParseInt accepts: an optional sign and digits, within int64.
-    if re.fullmatch(r"[+-]?\d+", text, re.ASCII) is None:
+    found = re.fullmatch(r"([+-]?)0*(\d{1,19})", text, re.ASCII)
+    if found is None:
         return None
-    number = int(text)
+    number = int(found[1] + found[2])
     return number if -(2**63) <= number < 2**63 else None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from fairlead.kube.meta import Object, ObjectMeta
+from fairlead.kube.meta import Int32, Int64, Object, ObjectMeta
 from fairlead.kube.pod import CSISource, Disk, NodeSelector, Quantities, Resources
 from fairlead.kube.selectors import LabelSelector, Requirement
 
@@ -122,7 +122,7 @@ class StorageClass(Object, frozen=True, gc=False):
 class DriverAllocatable(Object, frozen=True, gc=False):
     """How many volumes a driver can attach to the node; absent is no limit."""
 
-    count: int | None = None
+    count: Int32 | None = None
 
 
 class NodeDriver(Object, frozen=True, gc=False):
@@ -167,8 +167,8 @@ class CSIStorageCapacity(Object, frozen=True, gc=False):
     metadata: ObjectMeta = ObjectMeta()
     storage_class_name: str = ""
     node_topology: LabelSelector | None = None
-    capacity: str | int | float | None = None
-    maximum_volume_size: str | int | float | None = None
+    capacity: str | Int64 | float | None = None
+    maximum_volume_size: str | Int64 | float | None = None
 
 
 class AttachmentSource(Object, frozen=True, gc=False):

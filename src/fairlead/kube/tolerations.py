@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fairlead.kube.meta import Object
+from fairlead.kube.meta import Int64, Object
 
 __all__ = ["Taint", "Toleration", "tolerated"]
 
@@ -28,7 +28,7 @@ class Toleration(Object, frozen=True, gc=False):
     operator: str = ""
     value: str = ""
     effect: str = ""
-    toleration_seconds: int | None = None
+    toleration_seconds: Int64 | None = None
 
     def covers(self, taint: Taint) -> bool:
         """Whether this toleration covers the taint."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from typing import Literal
 
-from fairlead.kube.meta import Condition, Object, ObjectMeta
+from fairlead.kube.meta import Condition, Int32, Int64, Object, ObjectMeta, Time
 from fairlead.kube.pod import PodSpec
 from fairlead.kube.selectors import LabelSelector
 
@@ -36,13 +36,13 @@ class PodTemplate(Object, frozen=True, gc=False):
 class Ordinals(Object, frozen=True, gc=False):
     """Where a StatefulSet starts to count."""
 
-    start: int = 0
+    start: Int32 = 0
 
 
 class WorkloadSpec(Object, frozen=True, gc=False):
     """What Deployment, ReplicaSet, StatefulSet and ReplicationController have in common."""
 
-    replicas: int = 1
+    replicas: Int32 = 1
     selector: LabelSelector | None = None
     template: PodTemplate = PodTemplate()
     ordinals: Ordinals | None = None
@@ -51,10 +51,10 @@ class WorkloadSpec(Object, frozen=True, gc=False):
 class WorkloadStatus(Object, frozen=True, gc=False):
     """How far a workload is."""
 
-    replicas: int = 0
-    ready_replicas: int = 0
-    updated_replicas: int = 0
-    observed_generation: int = 0
+    replicas: Int32 = 0
+    ready_replicas: Int32 = 0
+    updated_replicas: Int32 = 0
+    observed_generation: Int64 = 0
 
 
 class Workload(Object, frozen=True, gc=False):
@@ -70,8 +70,8 @@ class Workload(Object, frozen=True, gc=False):
 class JobSpec(Object, frozen=True, gc=False):
     """How many pods of a Job run at once and in all."""
 
-    parallelism: int = 1
-    completions: int | None = None
+    parallelism: Int32 = 1
+    completions: Int32 | None = None
     suspend: bool = False
     template: PodTemplate = PodTemplate()
 
@@ -79,9 +79,9 @@ class JobSpec(Object, frozen=True, gc=False):
 class JobStatus(Object, frozen=True, gc=False):
     """How far a Job is."""
 
-    active: int = 0
-    succeeded: int = 0
-    failed: int = 0
+    active: Int32 = 0
+    succeeded: Int32 = 0
+    failed: Int32 = 0
     conditions: tuple[Condition, ...] = ()
 
 
@@ -96,7 +96,7 @@ class Job(Object, frozen=True, gc=False):
 class GangPolicy(Object, frozen=True, gc=False):
     """Kubernetes' own: how many must start together."""
 
-    min_count: int = 0
+    min_count: Int32 = 0
 
 
 class SchedulingPolicy(Object, frozen=True, gc=False):
@@ -108,8 +108,8 @@ class SchedulingPolicy(Object, frozen=True, gc=False):
 class PodGroupSpec(Object, frozen=True, gc=False):
     """A gang's minimum, in whichever spelling."""
 
-    min_member: int | None = None
-    schedule_timeout_seconds: int | None = None
+    min_member: Int32 | None = None
+    schedule_timeout_seconds: Int32 | None = None
     scheduling_policy: SchedulingPolicy | None = None
     priority_class_name: str = ""
 
@@ -126,20 +126,20 @@ class BudgetSpec(Object, frozen=True, gc=False):
     """Which pods, and how many must stay."""
 
     selector: LabelSelector | None = None
-    min_available: int | str | None = None
-    max_unavailable: int | str | None = None
+    min_available: Int32 | str | None = None
+    max_unavailable: Int32 | str | None = None
     unhealthy_pod_eviction_policy: str = ""
 
 
 class BudgetStatus(Object, frozen=True, gc=False):
     """How many more may go."""
 
-    disruptions_allowed: int = 0
-    current_healthy: int = 0
-    desired_healthy: int = 0
-    expected_pods: int = 0
-    observed_generation: int = 0
-    disrupted_pods: dict[str, datetime] = {}
+    disruptions_allowed: Int32 = 0
+    current_healthy: Int32 = 0
+    desired_healthy: Int32 = 0
+    expected_pods: Int32 = 0
+    observed_generation: Int64 = 0
+    disrupted_pods: dict[str, Time] = {}
 
 
 class PodDisruptionBudget(Object, frozen=True, gc=False):
@@ -186,19 +186,19 @@ class PriorityClass(Object, frozen=True, gc=False):
     """A named priority."""
 
     metadata: ObjectMeta = ObjectMeta()
-    value: int = 0
+    value: Int32 = 0
     global_default: bool = False
-    preemption_policy: str = "PreemptLowerPriority"
+    preemption_policy: Literal["PreemptLowerPriority", "Never"] = "PreemptLowerPriority"
 
 
 class LeaseSpec(Object, frozen=True, gc=False):
     """Who holds a lease and until when."""
 
     holder_identity: str | None = None
-    lease_duration_seconds: int | None = None
-    acquire_time: datetime | None = None
-    renew_time: datetime | None = None
-    lease_transitions: int = 0
+    lease_duration_seconds: Int32 | None = None
+    acquire_time: Time | None = None
+    renew_time: Time | None = None
+    lease_transitions: Int32 = 0
 
 
 class Lease(Object, frozen=True, gc=False):

@@ -28,7 +28,6 @@ from fairlead.engine.snapshot.nodes import ABSENT_ROW, PODS_ROW, NodeColumns
 from fairlead.engine.snapshot.specs import (
     HostPort,
     SpecFacts,
-    check_selector,
     encode,
     equality,
     required_nodes,
@@ -38,7 +37,7 @@ from fairlead.engine.snapshot.specs import (
 )
 from fairlead.engine.snapshot.taints import Tolerance
 from fairlead.kube.pod import Affinity, Pod
-from fairlead.kube.selectors import LabelSelector, matches
+from fairlead.kube.selectors import LabelSelector, check_selector, matches
 from fairlead.kube.tolerations import Toleration
 
 __all__ = ["Classes"]
@@ -236,7 +235,7 @@ class Classes:
                 continue
             field = f"spec.topologySpreadConstraints[{index}]"
             selector = constraint.label_selector
-            check_selector(pod, f"{field}.labelSelector", selector)
+            check_selector(f"Pod {pod.metadata.key}", f"{field}.labelSelector", selector)
             if selector is not None:
                 selector = with_keys(selector, pod.metadata.labels, constraint.match_label_keys, ())
             found.append(

@@ -14,15 +14,13 @@ import msgspec
 from fairlead.engine.requests import Requests, requests_of
 from fairlead.engine.snapshot.counts import PodSelector, Scope
 from fairlead.engine.snapshot.masks import NodePredicate
-from fairlead.errors import BadObject
 from fairlead.kube.pod import Pod, PodAffinityTerm, PodSpec, Volume
-from fairlead.kube.selectors import LabelSelector, Requirement
+from fairlead.kube.selectors import LabelSelector, Requirement, check_selector
 
 __all__ = [
     "UNIQUE_LABELS",
     "HostPort",
     "SpecFacts",
-    "check_selector",
     "encode",
     "equality",
     "required_nodes",
@@ -109,8 +107,9 @@ def required_nodes(spec: PodSpec) -> NodePredicate | None:
 def target(pod: Pod, term: PodAffinityTerm, field: str) -> PodSelector:
     """The pods that an affinity term of `pod` speaks of."""
     selector = term.label_selector
-    check_selector(pod, f"spec.affinity.{field}.labelSelector", selector)
-    check_selector(pod, f"spec.affinity.{field}.namespaceSelector", term.namespace_selector)
+    name = f"Pod {pod.metadata.key}"
+    check_selector(name, f"spec.affinity.{field}.labelSelector", selector)
+    check_selector(name, f"spec.affinity.{field}.namespaceSelector", term.namespace_selector)
     if selector is not None:
         selector = with_keys(selector, pod.metadata.labels, term.match_label_keys, term.mismatch_label_keys)
     names = frozenset(term.namespaces)
@@ -128,24 +127,6 @@ def with_keys(
     if not more:
         return selector
     return LabelSelector(selector.match_labels, (*selector.match_expressions, *more))
-
-
-def check_selector(pod: Pod, field: str, selector: LabelSelector | None) -> None:
-    """Raise BadObject for a selector that the API server would not have let in."""
-    if selector is None:
-        return
-    for requirement in selector.match_expressions:
-        match requirement.operator:
-            case "In" | "NotIn":
-                problem = "" if requirement.values else "has no values"
-            case "Exists" | "DoesNotExist":
-                problem = "has values" if requirement.values else ""
-            case _:
-                problem = "is not an operator of label selectors"
-        if problem:
-            raise BadObject(
-                f"Pod {pod.metadata.key}", f"{field}.{requirement.key}", f"{requirement.operator!r} {problem}"
-            )
 
 
 def selector_key(selector: PodSelector) -> bytes:
