@@ -6,34 +6,26 @@ all pods at once (plans, preemption).
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from fairlead.engine import objects as reading
+from fairlead.engine.budgets import Budgets
 from fairlead.engine.explain import Explanation, Nominated, explain
+from fairlead.engine.priority import priority_of
 from fairlead.engine.snapshot.snapshot import Snapshot
 from fairlead.errors import BadInput, BadObject
-from fairlead.kube.decode import call_it
 from fairlead.kube.meta import Object
 from fairlead.kube.node import Node
 from fairlead.kube.pod import Pod
-from fairlead.kube.storage import (
-    CSIDriver,
-    CSINode,
-    CSIStorageCapacity,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
-    VolumeAttachment,
-)
 from fairlead.kube.workloads import (
-    DeviceClass,
     Job,
     Namespace,
     PodDisruptionBudget,
     PodGroup,
     PriorityClass,
-    Service,
     Workload,
 )
 
@@ -42,8 +34,6 @@ if TYPE_CHECKING:
     from fairlead.engine.plan import Plan, Preemption
 
 __all__ = ["Cluster"]
-
-_DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 
 
 class Cluster:
@@ -79,6 +69,8 @@ class Cluster:
         self.pods: dict[str, Pod] = {}
         # Pods that cannot be made sense of: they are held, everything else goes on.
         self.broken: dict[str, BadObject] = {}
+        # What can be told of them all the same: their names and gangs.
+        self.remains: list[Pod] = []
         self.nodes: dict[str, Node] = {}
         self.namespaces: dict[str, Namespace] = {}
         self.budgets: list[PodDisruptionBudget] = []
@@ -90,6 +82,7 @@ class Cluster:
         self.objects: list[tuple[str, Object]] = []
         # PlacementPolicies as they came.
         self.policies: list[dict[str, Any]] = []
+        self._unnamed: list[Pod] = []
 
     @classmethod
     def from_objects(
@@ -119,7 +112,7 @@ class Cluster:
         """
         typed, known = self.find(pod)
         nominated = [
-            Nominated(each, each.status.nominated_node_name, each.spec.priority or 0)
+            Nominated(each, each.status.nominated_node_name, self._priority(each))
             for each in self.pods.values()
             if each.status.nominated_node_name and not each.spec.node_name and not each.terminal
         ]
@@ -129,8 +122,9 @@ class Cluster:
             return explain(
                 self.snapshot,
                 typed,
-                priority=typed.spec.priority or 0,
+                priority=self._priority(typed),
                 nominated=nominated,
+                budgets=Budgets(self.budgets) if self.pdb == "respect" else None,
                 pinned=not known and bool(typed.spec.node_name),
             )
 
@@ -174,7 +168,7 @@ class Cluster:
         """
         from fairlead.engine import whole
 
-        return whole.plan(self, scheduler_names=tuple(scheduler_names), now=now)
+        return whole.plan(self, scheduler_names=_names(scheduler_names), now=_time(now))
 
     def standing(
         self, pod: str, *, scheduler_names: Iterable[str] = ("fairlead",), now: float | None = None
@@ -186,7 +180,7 @@ class Cluster:
         from fairlead.engine import whole
 
         typed, _ = self.find(pod)
-        core = whole.planned(self, scheduler_names=tuple(scheduler_names), now=now)
+        core = whole.planned(self, scheduler_names=_names(scheduler_names), now=_time(now))
         return core.standing(typed.metadata.key)
 
     def find(self, pod: str | Mapping[str, Any]) -> tuple[Pod, bool]:
@@ -206,38 +200,33 @@ class Cluster:
         return f"; there is {', '.join(found[:3])}" if found else ""
 
     def _keep(self, thing: dict[str, Any]) -> None:
-        if thing["kind"] == reading.POLICY_KIND:
-            self.policies.append(thing)
-            return
         try:
+            if reading.is_policy(thing):
+                self.policies.append(thing)
+                return
             found = reading.read(thing)
         except BadObject as error:
             if thing["kind"] != "Pod":
                 raise
-            self.broken[call_it(_in_namespace(thing)).removeprefix("Pod ")] = error
+            self._break(reading.remains(thing), error)
             return
         if found is None:
             return
         kind, typed = found
-        if not isinstance(typed, Pod):
-            self.objects.append((kind, typed))
-        snapshot = self.snapshot
-        match typed:
-            case Pod():
+        if isinstance(typed, Pod):
+            if typed.metadata.name:
                 self.pods[typed.metadata.key] = typed
+            else:
+                self._unnamed.append(typed)
+            return
+        self.objects.append((kind, typed))
+        self.snapshot.put(kind, typed)
+        match typed:
             case Node():
                 self.nodes[typed.metadata.name] = typed
-                snapshot.put_node(typed)
             case Namespace():
                 self.namespaces[typed.metadata.name] = typed
-                snapshot.put_namespace(typed)
-            case Service():
-                snapshot.owners.put_service(typed)
-            case Workload():
-                self.owners.append((kind, typed))
-                if kind != "Deployment":
-                    snapshot.owners.put_workload(kind, typed)
-            case Job():
+            case Workload() | Job():
                 self.owners.append((kind, typed))
             case PodDisruptionBudget():
                 self.budgets.append(typed)
@@ -245,38 +234,47 @@ class Cluster:
                 self.pod_groups.append(typed)
             case PriorityClass():
                 self.priority_classes[typed.metadata.name] = typed
-            case DeviceClass():
-                name = typed.metadata.name
-                for resource in (typed.spec.extended_resource_name, _DEVICE_CLASS_PREFIX + name):
-                    if resource:
-                        snapshot.device_classes[resource] = name
-            case (
-                PersistentVolumeClaim()
-                | PersistentVolume()
-                | StorageClass()
-                | CSINode()
-                | CSIDriver()
-                | CSIStorageCapacity()
-                | VolumeAttachment()
-            ):
-                snapshot.storage.put(typed)
 
     def _fill(self) -> None:
         """Place the pods, now that everything they may refer to is there."""
+        for pod in self._unnamed:
+            named = reading.with_name(pod, self.pods)
+            self.pods[named.metadata.key] = named
         for key, given in list(self.pods.items()):
             try:
                 pod = reading.with_priority(given, self.priority_classes)
-                self.snapshot.put_pod(pod)
+                self.snapshot.put_pod(pod, priority=self._priority(pod))
                 # Makes sense of those without a node too, so that nobody later meets a broken one.
                 self.snapshot.class_of(pod)
             except BadObject as error:
                 del self.pods[key]
-                self.broken[key] = error
+                self._break(given, error)
             else:
                 self.pods[key] = pod
 
+    def _break(self, remains: Pod, error: BadObject) -> None:
+        key = f"{remains.metadata.namespace}/{remains.metadata.name or remains.metadata.generate_name}"
+        spellings = itertools.chain([key], (f"{key} ({number})" for number in itertools.count(2)))
+        self.broken[next(spelling for spelling in spellings if spelling not in self.broken)] = error
+        self.remains.append(remains)
 
-def _in_namespace(thing: dict[str, Any]) -> dict[str, Any]:
-    metadata = thing.get("metadata")
-    metadata = dict(metadata) if isinstance(metadata, Mapping) else {}
-    return {**thing, "metadata": {**metadata, "namespace": metadata.get("namespace") or "default"}}
+    def _priority(self, pod: Pod) -> int:
+        """The priority that counts."""
+        return priority_of(pod, None, self.snapshot.namespaces.get(pod.metadata.namespace)).value
+
+
+def _names(given: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise BadInput(f"scheduler_names: {given!r} is not a list of names")
+    names = tuple(given)
+    if not all(isinstance(name, str) for name in names):
+        raise BadInput(f"scheduler_names: {names!r} holds something that is not a name")
+    return names
+
+
+def _time(given: float | None) -> float | None:
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
+        raise BadInput(f"now: {given!r} is not a number of seconds")
+    return float(given)

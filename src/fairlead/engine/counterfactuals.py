@@ -6,17 +6,20 @@ node, let somebody go.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fairlead.engine import rules
-from fairlead.engine.requests import CPU, EPHEMERAL, MEMORY, PODS
+from fairlead.engine.priority import may_be_victim
+from fairlead.engine.requests import AMOUNT_LIMIT, CPU, CPU_LIMIT_MILLI, EPHEMERAL, MEMORY, PODS
 from fairlead.engine.rules import node_affinity, resources, spread
 from fairlead.engine.snapshot.nodes import Bools
 from fairlead.kube.quantity import format_bytes, format_milli
 
 if TYPE_CHECKING:
+    from fairlead.engine.budgets import Budgets
     from fairlead.engine.classes import PodClass
     from fairlead.engine.rules.verdicts import Verdicts
     from fairlead.engine.snapshot.placed import Placed
@@ -27,10 +30,17 @@ __all__ = ["suggest"]
 # Looking at who could leave costs a trial per node; this many, the emptiest first by name, will do.
 _EVICTION_NODES = 32
 _NAMES_SHOWN = 3
+# Nobody puts on more labels than this to have a pod fit.
+_LABELS_SHOWN = 8
 
 
-def suggest(snapshot: Snapshot, cls: PodClass, verdicts: Verdicts, priority: int) -> list[str]:
-    """What would make some node feasible, one sentence part each; empty when nobody knows."""
+def suggest(
+    snapshot: Snapshot, cls: PodClass, verdicts: Verdicts, priority: int, budgets: Budgets | None = None
+) -> list[str]:
+    """What would make some node feasible, one sentence part each; empty when nobody knows.
+
+    `priority` is the one that counts; `budgets` are those that preemption must respect.
+    """
     if verdicts.rejection is not None:
         return _for_rejection(cls, verdicts)
     only = _only_obstacle(snapshot, cls)
@@ -45,7 +55,7 @@ def suggest(snapshot: Snapshot, cls: PodClass, verdicts: Verdicts, priority: int
         slots = only.get(rule, [])
         if slots:
             found += suggestion(snapshot, cls, slots)
-    found += _evict(snapshot, cls, verdicts, priority)
+    found += _evict(snapshot, cls, verdicts, priority, budgets)
     return found
 
 
@@ -99,11 +109,14 @@ def _label(snapshot: Snapshot, cls: PodClass, slots: list[int]) -> list[str]:
     by_labels: dict[tuple[str, ...], list[int]] = {}
     for slot in slots:
         labels = snapshot.nodes.node(slot).metadata.labels
-        missing = tuple(f"{key}={value}" for key, value in predicate.labels if labels.get(key) != value)
-        by_labels.setdefault(missing if predicate.terms is None else (), []).append(slot)
+        lacking = ((key, value) for key, value in predicate.labels if labels.get(key) != value)
+        missing = tuple(f"{key}={value}" for key, value in itertools.islice(lacking, _LABELS_SHOWN + 1))
+        told = predicate.terms is None and len(missing) <= _LABELS_SHOWN
+        by_labels.setdefault(missing if told else (), []).append(slot)
     said = []
     for missing, held in sorted(by_labels.items(), key=lambda item: (len(item[0]), -len(item[1]))):
-        what = f"the label {', '.join(missing)}" if missing else "another node affinity"
+        other = "another node selector" if predicate.terms is None else "another node affinity"
+        what = f"the label {', '.join(missing)}" if missing else other
         said.append(f"{what} {_on(snapshot, held)}")
     return said
 
@@ -142,6 +155,9 @@ def _more_room(snapshot: Snapshot, cls: PodClass, slots: list[int]) -> list[str]
 
 
 def _amount(resource: str, amount: int) -> str:
+    # Beyond these amounts are not told apart any more: what is said must not look exact.
+    if amount >= (CPU_LIMIT_MILLI if resource == CPU else AMOUNT_LIMIT) // 2:
+        return f"a far smaller request for {resource}"
     if resource == CPU:
         return f"{format_milli(amount)} more CPU" + ("s" if amount > 1000 else "")
     if resource in (MEMORY, EPHEMERAL):
@@ -151,28 +167,38 @@ def _amount(resource: str, amount: int) -> str:
     return f"{amount} more {resource}"
 
 
-def _evict(snapshot: Snapshot, cls: PodClass, verdicts: Verdicts, priority: int) -> list[str]:
-    """The fewest pods of one node whose going would make it feasible."""
-    best: tuple[int, int, str, list[Placed]] | None = None
+def _evict(
+    snapshot: Snapshot, cls: PodClass, verdicts: Verdicts, priority: int, budgets: Budgets | None
+) -> list[str]:
+    """The fewest pods of one node whose going would make it feasible; first those that may go."""
+    best: tuple[tuple[int, int, int, str], list[Placed], list[bool]] | None = None
     candidates = [
         slot for slot in snapshot.nodes.slots() if not verdicts.unresolvable[slot] and snapshot.count_on(slot)
     ]
     for slot in candidates[:_EVICTION_NODES]:
         leaving = _leaving(snapshot, cls, slot)
         if leaving is not None:
-            higher = sum(placed.priority >= priority for placed in leaving)
-            offer = (higher, len(leaving), snapshot.nodes.name(slot), leaving)
-            if best is None or offer[:3] < best[:3]:
-                best = offer
+            kept = sum(not may_be_victim(placed.priority, priority) for placed in leaving)
+            protected = budgets.broken(placed.pod for placed in leaving) if budgets else []
+            order = (kept, sum(protected), len(leaving), snapshot.nodes.name(slot))
+            if best is None or order < best[0]:
+                best = (order, leaving, protected)
     if best is None:
         return []
-    _, _, node, leaving = best
-    kept = [placed.key for placed in leaving if placed.priority >= priority]
-    names = ", ".join(placed.key for placed in leaving)
-    if not kept:
-        return [f"preempting {names} on {node} would"]
-    whose = "their priority is" if len(kept) == len(leaving) > 1 else f"the priority of {', '.join(kept)} is"
-    return [f"preempting {names} on {node} would, but {whose} not lower"]
+    (_, _, _, node), leaving, protected = best
+    would = f"preempting {', '.join(placed.key for placed in leaving)} on {node} would"
+    higher = [placed.key for placed in leaving if not may_be_victim(placed.priority, priority)]
+    if higher:
+        everyone = len(higher) == len(leaving) > 1
+        whose = "their priority is" if everyone else f"the priority of {', '.join(higher)} is"
+        return [f"{would}, but {whose} not lower"]
+    held = [placed.key for placed, holds in zip(leaving, protected, strict=False) if holds]
+    if not held:
+        return [would]
+    if len(leaving) == 1:
+        return [f"{would}, but its budget does not allow it"]
+    whose = "their budgets do" if len(held) == len(leaving) else f"the budget of {', '.join(held)} does"
+    return [f"{would}, but {whose} not allow it"]
 
 
 def _leaving(snapshot: Snapshot, cls: PodClass, slot: int) -> list[Placed] | None:

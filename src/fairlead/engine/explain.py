@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from fairlead.engine.budgets import Budgets
 from fairlead.engine.counterfactuals import suggest
 from fairlead.engine.reasons import available_message
 from fairlead.engine.snapshot.snapshot import Snapshot
@@ -56,9 +57,18 @@ class Explanation:
 
 
 def explain(
-    snapshot: Snapshot, pod: Pod, *, priority: int, nominated: Iterable[Nominated] = (), pinned: bool = False
+    snapshot: Snapshot,
+    pod: Pod,
+    *,
+    priority: int,
+    nominated: Iterable[Nominated] = (),
+    budgets: Budgets | None = None,
+    pinned: bool = False,
 ) -> Explanation:
-    """Explain a pod that is not placed. `pinned`: its nodeName is a demand."""
+    """Explain a pod that is not placed. `pinned`: its nodeName is a demand.
+
+    `budgets` are those that preemption must respect.
+    """
     nodes = snapshot.nodes
     cls = snapshot.class_of(pod, pinned=pinned)
     base = snapshot.verdicts(cls)
@@ -101,5 +111,5 @@ def explain(
         {nodes.name(slot): found for slot, found in texts.items()},
         message,
         {nodes.name(slot): rule for slot, rule in rules.items()},
-        [] if feasible else suggest(snapshot, cls, base, priority),
+        [] if feasible else suggest(snapshot, cls, base, priority, budgets),
     )

@@ -103,6 +103,7 @@ class Gangs:
         "_owners",
         "_records",
         "_settle_s",
+        "_unusable",
         "changed",
         "epoch",
         "log",
@@ -115,6 +116,7 @@ class Gangs:
         self._groups: dict[str, dict[str, PodGroup]] = {}  # gang → API group → object
         self._owners = Owners(lambda metadata, spec: _key(metadata.namespace, gang_of(metadata, spec)))
         self._assumed: set[str] = set()
+        self._unusable: dict[str, dict[str, None]] = {}  # gang → names of members that make no sense
         # Names of gangs that an event touched since somebody last emptied this, in order.
         self.changed: dict[str, None] = {}
         # The same for who keeps answers about gangs: all names ever touched, or `epoch` was raised.
@@ -136,6 +138,13 @@ class Gangs:
         self._records.setdefault(name, _Record()).pods[uid] = pod
         self._touch(name)
         return name
+
+    def unusable(self, pod: Pod) -> None:
+        """A pod that cannot be placed as it is may be a member: a counted size counts it all the same."""
+        name = _key(pod.metadata.namespace, gang_of(pod.metadata, pod.spec))
+        if name:
+            self._unusable.setdefault(name, {})[pod.metadata.key] = None
+            self._touch(name)
 
     def pod_gone(self, uid: str) -> str:
         """Forget a pod; the name of the gang it was in, or ""."""
@@ -258,7 +267,7 @@ class Gangs:
         newest = max(created_at(pod.metadata) for pod in record.pods.values())
         desired, owners_newest = self._owners.desired(name)
         settles_at = max(newest, owners_newest) + self._settle_s
-        return desired or present, settles_at, timeout_s
+        return desired or present + len(self._unusable.get(name, ())), settles_at, timeout_s
 
     def _group(self, name: str, pods: Iterable[Pod]) -> PodGroup | None:
         known = self._groups.get(name)

@@ -21,15 +21,13 @@ from fairlead.engine.gangs import created_at
 from fairlead.engine.plan import Bind, Eviction, Hold, Plan, Preemption
 from fairlead.engine.preemption import Preemption as Search
 from fairlead.engine.settings import Settings
+from fairlead.errors import FairleadError
 from fairlead.kube.pod import Pod
 
 if TYPE_CHECKING:
     from fairlead.engine.cluster import Cluster
 
 __all__ = ["plan", "preempt"]
-
-# Evictions make room for binds, which make company for others: more rounds than this were never seen.
-_ROUNDS = 1000
 
 
 def plan(cluster: Cluster, *, scheduler_names: tuple[str, ...], now: float | None) -> Plan:
@@ -53,8 +51,13 @@ def planned(
     scheduler_names: tuple[str, ...],
     now: float | None,
     note: Callable[[list[Action]], None] = lambda actions: None,
+    rounds: int | None = None,
 ) -> Core:
-    """A core that has done all it would do in the cluster; `note` is told its actions as they come."""
+    """A core that has done all it would do in the cluster; `note` is told its actions as they come.
+
+    Evictions make room for binds, which make company for others. A plan that is not done after
+    `rounds` is an error; as each binds or evicts somebody, and nobody twice, twice the pods is enough.
+    """
     settings = Settings(
         scheduler_names=scheduler_names,
         pdb=cluster.pdb,
@@ -68,13 +71,16 @@ def planned(
         now = _newest(cluster) + settings.settle_s
     events: list[Event] = [Seen(kind, thing) for kind, thing in cluster.objects]
     events += [Seen("Pod", pod) for pod in pods.values()]
-    for _ in range(_ROUNDS):
+    for remains in cluster.remains:
+        if core.state.ours(remains):
+            core.state.gangs.unusable(remains)
+    for _ in range(2 * len(pods) + 1 if rounds is None else rounds):
         actions = core.handle(events, now)
         note(actions)
         events = list(_happened(actions, pods))
         if not events:
-            break
-    return core
+            return core
+    raise FairleadError("the plan does not come to rest: each round asks for more binds and evictions")
 
 
 def preempt(cluster: Cluster, pod: Pod) -> Preemption:
@@ -117,16 +123,25 @@ def preempt(cluster: Cluster, pod: Pod) -> Preemption:
 
 
 def _pods(cluster: Cluster) -> Iterator[Pod]:
-    for pod in cluster.pods.values():
-        yield _identified(pod)
+    """All pods, each with a UID of its own: files may have one twice, and none may vanish for that."""
+    taken: dict[str, None] = {}
+    for pod in map(_identified, cluster.pods.values()):
+        uid = pod.metadata.uid
+        while uid in taken:
+            uid = f"{uid} of {pod.metadata.key}"
+        taken[uid] = None
+        yield pod if uid == pod.metadata.uid else _with_uid(pod, uid)
 
 
 def _identified(pod: Pod) -> Pod:
     """A pod in a file may have no UID; there its name is as good."""
     if pod.metadata.uid:
         return pod
-    metadata = msgspec.structs.replace(pod.metadata, uid=pod.metadata.key)
-    return msgspec.structs.replace(pod, metadata=metadata)
+    return _with_uid(pod, pod.metadata.key)
+
+
+def _with_uid(pod: Pod, uid: str) -> Pod:
+    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, uid=uid))
 
 
 def _newest(cluster: Cluster) -> float:

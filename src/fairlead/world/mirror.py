@@ -7,38 +7,13 @@ of them preempts, so when a pod started is not kept up to date.
 
 from __future__ import annotations
 
-from typing import Any
-
-from fairlead.engine.snapshot.snapshot import Snapshot
+from fairlead.engine.snapshot.snapshot import KINDS, Snapshot
 from fairlead.errors import BadObject
 from fairlead.kube.decode import convert
-from fairlead.kube.node import Node
-from fairlead.kube.pod import Pod
-from fairlead.kube.storage import (
-    CSIDriver,
-    CSINode,
-    CSIStorageCapacity,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
-    VolumeAttachment,
-)
-from fairlead.kube.workloads import Namespace, Service, Workload
 from fairlead.world.store import Change, Object, Store
 from fairlead.world.view import kind_of
 
 __all__ = ["Mirror"]
-
-_STORAGE: dict[str, Any] = {
-    "PersistentVolumeClaim": PersistentVolumeClaim,
-    "PersistentVolume": PersistentVolume,
-    "StorageClass": StorageClass,
-    "CSINode": CSINode,
-    "CSIDriver": CSIDriver,
-    "CSIStorageCapacity": CSIStorageCapacity,
-    "VolumeAttachment": VolumeAttachment,
-}
-_WORKLOADS = ("ReplicaSet", "StatefulSet", "ReplicationController")
 
 
 class Mirror:
@@ -65,21 +40,10 @@ class Mirror:
             self._put(kind, change.object)
 
     def _put(self, kind: str, item: Object) -> None:
-        snapshot = self.snapshot
+        if kind not in KINDS or (kind == "Pod" and not item["spec"].get("nodeName")):
+            return
         try:
-            if kind == "Pod":
-                if item["spec"].get("nodeName"):
-                    snapshot.put_pod(convert(item, Pod))
-            elif kind == "Node":
-                snapshot.put_node(convert(item, Node))
-            elif kind == "Namespace":
-                snapshot.put_namespace(convert(item, Namespace))
-            elif kind == "Service":
-                snapshot.owners.put_service(convert(item, Service))
-            elif kind in _WORKLOADS:
-                snapshot.owners.put_workload(kind, convert(item, Workload))
-            elif kind in _STORAGE:
-                snapshot.storage.put(convert(item, _STORAGE[kind]))
+            self.snapshot.put(kind, convert(item, KINDS[kind]))
         except BadObject as error:
             # What it was before is not true any more either.
             self._remove(kind, item)
@@ -88,21 +52,9 @@ class Mirror:
             self.refused.pop((kind, _key(item)), None)
 
     def _remove(self, kind: str, item: Object) -> None:
-        snapshot = self.snapshot
         self.refused.pop((kind, _key(item)), None)
         metadata = item["metadata"]
-        if kind == "Pod":
-            snapshot.remove_pod(_key(item))
-        elif kind == "Node":
-            snapshot.remove_node(metadata["name"])
-        elif kind == "Namespace":
-            snapshot.remove_namespace(metadata["name"])
-        elif kind == "Service":
-            snapshot.owners.remove_service(metadata["namespace"], metadata["name"])
-        elif kind in _WORKLOADS:
-            snapshot.owners.remove_workload(kind, metadata["namespace"], metadata["name"])
-        elif kind in _STORAGE:
-            snapshot.storage.remove(_STORAGE[kind], _key(item))
+        self.snapshot.remove(kind, metadata.get("namespace", ""), metadata["name"])
 
 
 def _key(item: Object) -> str:

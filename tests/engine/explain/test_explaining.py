@@ -12,7 +12,7 @@ import pytest
 
 import fairlead
 from fairlead import BadInput, BadObject, Cluster
-from support.units import node, pod
+from support.units import budget, node, pod
 
 LARGE = [{"key": "size", "value": "large", "effect": "NoSchedule"}]
 
@@ -150,6 +150,48 @@ def test_whose_going_would_help_and_whether_they_would_have_to() -> None:
         "preempting default/a, default/b on n would, but their priority is not lower"
     )
     assert suggestions(objects, pod("x", 3, priority=6))[-1] == "preempting default/a, default/b on n would"
+
+
+def test_a_budget_that_does_not_allow_it_is_told_where_budgets_are_respected() -> None:
+    web = {"labels": {"app": "web"}}
+    objects = [node("n", 2), budget("b", {"app": "web"}, 0), pod("a", 2, on="n", **web)]
+    asking = pod("x", 2, priority=5)
+    assert suggestions(objects, asking)[-1] == (
+        "preempting default/a on n would, but its budget does not allow it"
+    )
+    assert Cluster.from_objects(objects).preempt(asking).node is None
+    anyway = Cluster.from_objects(objects, pdb="best-effort")
+    assert anyway.explain(asking).suggestions[-1] == "preempting default/a on n would"
+    free = [*objects, node("m", 2), pod("b", 2, on="m")]
+    assert suggestions(free, asking)[-1] == "preempting default/b on m would"
+    two = [node("n", 2), *objects[1:2], pod("a", 1, on="n", **web), pod("c", 1, on="n")]
+    assert suggestions(two, asking)[-1] == (
+        "preempting default/a, default/c on n would, but the budget of default/a does not allow it"
+    )
+
+
+def test_the_priority_that_counts_is_the_annotations_here_and_in_preemption() -> None:
+    def with_priority(name: str, says: str, **more: Any) -> dict[str, Any]:
+        return pod(name, 2, annotations={"priority": says}, **more)
+
+    objects = [node("n", 2), with_priority("low", "10", on="n", priority=500)]
+    for asking, allowed in (
+        (with_priority("x", "100"), True),
+        (with_priority("x", "7", priority=900), False),
+    ):
+        cluster = Cluster.from_objects(objects)
+        why = "" if allowed else ", but the priority of default/low is not lower"
+        assert cluster.explain(asking).suggestions[-1] == f"preempting default/low on n would{why}"
+        assert cluster.preempt(asking).node == ("n" if allowed else None)
+
+
+def test_system_pods_are_never_offered_as_victims() -> None:
+    objects = [node("n", 2), pod("a", 2, on="n", priority=2_000_000_000)]
+    assert suggestions(objects, pod("x", 2, priority=2_000_001_000))[-1].endswith("is not lower")
+
+
+def test_an_absurd_request_gets_no_exact_advice() -> None:
+    assert suggestions([node("n")], pod("x", "9E")) == ["a far smaller request for cpu on n"]
 
 
 def test_a_gate_to_be_removed_is_named() -> None:

@@ -9,23 +9,20 @@ from typing import Any
 import pytest
 
 from fairlead import Cluster
+from fairlead.engine.core.state import State
 from fairlead.engine.objects import read, read_pod
+from fairlead.engine.settings import Settings
 from fairlead.engine.snapshot.snapshot import Snapshot
 from fairlead.errors import BadObject
 from fairlead.kube.node import Node
-from fairlead.kube.workloads import Namespace
 from support.differential.states import NAMESPACES, generate
-from support.units import node, pod, typed
+from support.units import node, pod, typed, workload
 
 
 def tell(snapshot: Snapshot, thing: dict[str, Any]) -> None:
     found = read(thing)
     assert found is not None
-    match found[1]:
-        case Node() as one:
-            snapshot.put_node(one)
-        case Namespace() as one:
-            snapshot.put_namespace(one)
+    snapshot.put(*found)
 
 
 def answers(snapshot: Snapshot, probes: list[dict[str, Any]]) -> list[Any]:
@@ -192,3 +189,60 @@ def typed_node(thing: dict[str, Any]) -> Node:
     assert found is not None
     assert isinstance(found[1], Node)
     return found[1]
+
+
+class TestEveryKindHasOneWayIn:
+    def test_a_device_class_backs_the_resource_it_names_and_its_own(self) -> None:
+        state = State(Settings())
+        for take in (Snapshot(), state.snapshot):
+            thing = {
+                "kind": "DeviceClass",
+                "metadata": {"name": "gpu"},
+                "spec": {"extendedResourceName": "a.b/c"},
+            }
+            found = read(thing)
+            assert found is not None
+            if take is state.snapshot:
+                state.seen(*found)
+            else:
+                take.put(*found)
+            assert take.device_classes == {"a.b/c": "gpu", "deviceclass.resource.kubernetes.io/gpu": "gpu"}
+            del thing["spec"]
+            again = read(thing)
+            assert again is not None
+            take.put(*again)
+            assert take.device_classes == {"deviceclass.resource.kubernetes.io/gpu": "gpu"}
+            take.remove("DeviceClass", "", "gpu")
+            assert take.device_classes == {}
+
+    def test_a_deployment_is_no_owner_of_pods(self) -> None:
+        snapshot, state = Snapshot(), State(Settings())
+        found = read(workload("Deployment", "web", selector={"matchLabels": {"app": "web"}}))
+        assert found is not None
+        snapshot.put(*found)
+        state.seen(*found)
+        assert snapshot.owners.version == state.snapshot.owners.version == 0
+
+    def test_what_is_put_can_be_removed(self) -> None:
+        snapshot = Snapshot()
+        things = [
+            {"kind": "PersistentVolumeClaim", "metadata": {"name": "c", "namespace": "a"}},
+            {"kind": "Namespace", "metadata": {"name": "a", "labels": {"x": "y"}}},
+            {
+                "kind": "Service",
+                "metadata": {"name": "s", "namespace": "a"},
+                "spec": {"selector": {"a": "b"}},
+            },
+            node("n"),
+            pod("p", on="n", namespace="a"),
+        ]
+        for thing in things:
+            tell(snapshot, thing)
+        assert snapshot.placed("a/p") is not None
+        for thing in things:
+            snapshot.remove(thing["kind"], thing["metadata"].get("namespace", ""), thing["metadata"]["name"])
+        assert not snapshot.storage.claims
+        assert not snapshot.namespaces
+        assert not snapshot.nodes.count
+        assert snapshot.placed("a/p") is None
+        assert snapshot.owners.selector("a", {"a": "b"}, None).empty

@@ -17,58 +17,25 @@ from fairlead.engine.gangs import Gangs
 from fairlead.engine.priority import Priority, priority_of
 from fairlead.engine.room import Nomination, Room
 from fairlead.engine.settings import Settings
+from fairlead.engine.snapshot.snapshot import KINDS as SNAPSHOT_KINDS
 from fairlead.engine.snapshot.snapshot import Snapshot
+from fairlead.engine.snapshot.storage import STORAGE
 from fairlead.errors import BadObject
 from fairlead.kube.meta import Object
 from fairlead.kube.node import Node
 from fairlead.kube.pod import Pod
-from fairlead.kube.storage import (
-    CSIDriver,
-    CSINode,
-    CSIStorageCapacity,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
-    VolumeAttachment,
-)
-from fairlead.kube.workloads import (
-    DeviceClass,
-    Job,
-    Namespace,
-    PodDisruptionBudget,
-    PodGroup,
-    Service,
-    Workload,
-)
+from fairlead.kube.workloads import Job, PodDisruptionBudget, PodGroup, Workload
 
 __all__ = ["KINDS", "State"]
-
-_STORAGE: dict[str, type[Object]] = {
-    "PersistentVolumeClaim": PersistentVolumeClaim,
-    "PersistentVolume": PersistentVolume,
-    "StorageClass": StorageClass,
-    "CSINode": CSINode,
-    "CSIDriver": CSIDriver,
-    "CSIStorageCapacity": CSIStorageCapacity,
-    "VolumeAttachment": VolumeAttachment,
-}
 
 # Every kind the core wants to be told of, and the type it comes as. Others with replicas and a
 # template may be passed as a Workload under their own kind.
 KINDS: dict[str, type[Object]] = {
-    "Pod": Pod,
-    "Node": Node,
-    "Namespace": Namespace,
+    **SNAPSHOT_KINDS,
     "PodDisruptionBudget": PodDisruptionBudget,
     "PodGroup": PodGroup,
     "Deployment": Workload,
-    "ReplicaSet": Workload,
-    "StatefulSet": Workload,
-    "ReplicationController": Workload,
     "Job": Job,
-    "Service": Service,
-    "DeviceClass": DeviceClass,
-    **_STORAGE,
 }
 
 
@@ -278,59 +245,37 @@ class State:
 
     def seen(self, kind: str, thing: Object) -> None:
         """Take note of anything but a pod."""
+        if isinstance(thing, Node):
+            self._node_seen(thing)
+            return
+        self.snapshot.put(kind, thing)
+        self._follow(kind)
         match thing:
-            case Node():
-                self._node_seen(thing)
-            case Namespace():
-                self.snapshot.put_namespace(thing)
-                self._everything()
             case PodDisruptionBudget():
                 self.budgets.seen(thing)
                 self.hints.budgets()
             case PodGroup():
                 self.gangs.group_seen(thing)
                 self.hints.budgets()
-            case Service():
-                self.snapshot.owners.put_service(thing)
-            case DeviceClass():
-                self._device_class(thing.metadata.name, thing.spec.extended_resource_name)
-                self._everything()
             case Workload() | Job():
                 self.gangs.owner_seen(kind, thing)
-                if isinstance(thing, Workload):
-                    self.snapshot.owners.put_workload(kind, thing)
-            case _ if kind in _STORAGE:
-                self.snapshot.storage.put(thing)  # type: ignore[arg-type]  # one of _STORAGE's types
-                self.room.changed()
-                self.hints.storage()
 
     def gone(self, kind: str, namespace: str, name: str) -> None:
         """Anything but a pod is gone."""
-        key = f"{namespace}/{name}" if namespace else name
+        if kind == "Node":
+            self.room.remove_node(name)
+            self.unusable.pop(f"Node {name}", None)
+            return
+        self.snapshot.remove(kind, namespace, name)
+        self._follow(kind)
         match kind:
-            case "Node":
-                self.room.remove_node(name)
-                self.unusable.pop(f"Node {name}", None)
-            case "Namespace":
-                self.snapshot.remove_namespace(name)
-                self._everything()
             case "PodDisruptionBudget":
                 self.budgets.gone(namespace, name)
                 self.hints.budgets()
             case "PodGroup":
                 self.gangs.group_gone(namespace, name)
-            case "Service":
-                self.snapshot.owners.remove_service(namespace, name)
-            case "DeviceClass":
-                self._device_class(name, None)
-                self._everything()
-            case _ if kind in _STORAGE:
-                self.snapshot.storage.remove(_STORAGE[kind], key)  # type: ignore[arg-type]  # as above
-                self.room.changed()
-                self.hints.storage()
             case _:
                 self.gangs.owner_gone(kind, namespace, name)
-                self.snapshot.owners.remove_workload(kind, namespace, name)
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Objects that could not be used, and why, in order of name."""
@@ -349,16 +294,14 @@ class State:
         self.unusable.pop(f"Node {name}", None)
         self.hints.eased(slot)
 
-    def _device_class(self, name: str, resource: str | None) -> None:
-        backed = self.snapshot.device_classes
-        for known in [known for known, cls in backed.items() if cls == name]:
-            del backed[known]
-        if resource:
-            backed[resource] = name
-
-    def _everything(self) -> None:
-        self.room.changed()
-        self.hints.anything()
+    def _follow(self, kind: str) -> None:
+        """The snapshot took over a change that no slot tells: say whom it may concern."""
+        if kind in ("Namespace", "DeviceClass"):
+            self.room.changed()
+            self.hints.anything()
+        elif kind in STORAGE:
+            self.room.changed()
+            self.hints.storage()
 
 
 def _same_node(known: Node | None, node: Node) -> bool:

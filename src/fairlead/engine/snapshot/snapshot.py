@@ -22,12 +22,29 @@ from fairlead.engine.snapshot.placed import Placed
 from fairlead.engine.snapshot.placements import Placements
 from fairlead.engine.snapshot.registry import Classes
 from fairlead.engine.snapshot.sharing import shared
-from fairlead.engine.snapshot.storage import Storage
+from fairlead.engine.snapshot.storage import STORAGE, Storage
+from fairlead.kube.meta import Object
 from fairlead.kube.node import Node
 from fairlead.kube.pod import Pod
-from fairlead.kube.workloads import Namespace
+from fairlead.kube.workloads import DeviceClass, Namespace, Service, Workload
 
-__all__ = ["Snapshot"]
+__all__ = ["KINDS", "Snapshot"]
+
+# Every kind that a snapshot is made of, and the type it comes as.
+KINDS: dict[str, type[Object]] = {
+    "Pod": Pod,
+    "Node": Node,
+    "Namespace": Namespace,
+    "Service": Service,
+    "ReplicaSet": Workload,
+    "StatefulSet": Workload,
+    "ReplicationController": Workload,
+    "DeviceClass": DeviceClass,
+    **STORAGE,
+}
+
+# What a pod that means a class of devices directly asks for.
+_DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 
 
 class Snapshot(Placements):
@@ -76,6 +93,43 @@ class Snapshot(Placements):
         self.basis = room.Basis(nodes)
 
     # Events
+
+    def put(self, kind: str, thing: Object) -> None:
+        """An object as it now is; kinds that are not in `KINDS` are passed over."""
+        match thing:
+            case Pod():
+                self.put_pod(thing)
+            case Node():
+                self.put_node(thing)
+            case Namespace():
+                self.put_namespace(thing)
+            case Service():
+                self.owners.put_service(thing)
+            case DeviceClass():
+                self._device_class(thing.metadata.name, thing)
+            case Workload() if kind in KINDS:
+                self.owners.put_workload(kind, thing)
+            case _ if kind in STORAGE:
+                self.storage.put(thing)  # type: ignore[arg-type]  # one of STORAGE's types
+
+    def remove(self, kind: str, namespace: str, name: str) -> None:
+        """An object is gone; unknown ones are no error."""
+        key = f"{namespace}/{name}" if namespace else name
+        match kind:
+            case "Pod":
+                self.remove_pod(key)
+            case "Node":
+                self.remove_node(name)
+            case "Namespace":
+                self.remove_namespace(name)
+            case "Service":
+                self.owners.remove_service(namespace, name)
+            case "DeviceClass":
+                self._device_class(name, None)
+            case "ReplicaSet" | "StatefulSet" | "ReplicationController":
+                self.owners.remove_workload(kind, namespace, name)
+            case _ if kind in STORAGE:
+                self.storage.remove(STORAGE[kind], key)
 
     def put_node(self, node: Node) -> int:
         """A node as it now is; returns its slot. Pods bound to its name before it came count from now on."""
@@ -139,6 +193,15 @@ class Snapshot(Placements):
         """A namespace is gone."""
         if self.namespaces.pop(name, None):
             self.classes.namespace_changed(name)
+
+    def _device_class(self, name: str, thing: DeviceClass | None) -> None:
+        backed = self.device_classes
+        for known in [known for known, cls in backed.items() if cls == name]:
+            del backed[known]
+        if thing is not None:
+            for resource in (thing.spec.extended_resource_name, _DEVICE_CLASS_PREFIX + name):
+                if resource:
+                    backed[resource] = name
 
     # Placing
 

@@ -23,7 +23,7 @@ from fairlead.kube.storage import (
 if TYPE_CHECKING:
     from fairlead.engine.snapshot.placed import Placed
 
-__all__ = ["Storage", "StorageObject", "claim_class", "claim_name"]
+__all__ = ["STORAGE", "Storage", "StorageObject", "claim_class", "claim_name"]
 
 _BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 
@@ -36,6 +36,16 @@ StorageObject = (
     | CSIStorageCapacity
     | VolumeAttachment
 )
+
+STORAGE: dict[str, type[StorageObject]] = {
+    "PersistentVolumeClaim": PersistentVolumeClaim,
+    "PersistentVolume": PersistentVolume,
+    "StorageClass": StorageClass,
+    "CSINode": CSINode,
+    "CSIDriver": CSIDriver,
+    "CSIStorageCapacity": CSIStorageCapacity,
+    "VolumeAttachment": VolumeAttachment,
+}
 
 
 class Storage:
