@@ -79,8 +79,8 @@ def test_what_is_not_on_a_terminal_is_never_wrapped(tmp_path: Path) -> None:
         (["z", "-f", "-"], "a: [1", "standard input: is neither YAML nor JSON"),
         (["z", "-f", "-"], "hello", "standard input: holds str where an object should be"),
         (["z", "-f", "/does/not/exist"], "", "/does/not/exist: cannot be read: No such file"),
-        (["z", "-f", "-"], "", "pod default/z is not in the cluster"),
-        (["z", "-f", "-"], "a: &a [*a]", "kind: is missing"),
+        (["z", "-f", "-"], "", "no objects in standard input"),
+        (["z", "-f", "-"], "a: &a [*a]", "standard input: is nested too deeply, or refers to itself"),
         (["bad", "-f", "-"], yaml.safe_dump(pod("bad", "-1")), "Pod default/bad: spec.containers"),
     ],
 )
@@ -89,6 +89,45 @@ def test_bad_input_ends_with_a_message_and_two(arguments: list[str], stdin: str,
     assert done.returncode == 2
     assert words in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_json_documents_may_follow_each_other() -> None:
+    for glue in ("\n", "", "\n\n  "):
+        text = glue.join(json.dumps(thing, indent=2 if glue else None) for thing in STATE)
+        done = run("shop/y", "-f", "-", "-o", "json", stdin=text)
+        assert json.loads(done.stdout)["feasible"] == ["b"]
+
+
+def test_deeply_nested_json_ends_with_a_message() -> None:
+    done = run("x", "-f", "-", stdin='{"kind":' * 100_000)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "error: standard input: is nested too deeply, or refers to itself\n"
+
+
+def test_anchors_that_unfold_to_too_much_are_refused() -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 10)]
+    done = run("x", "-f", "-", stdin="\n".join(["kind: Pod", *lines]))
+    assert (done.returncode, done.stderr) == (2, "error: standard input: its anchors unfold to too much\n")
+
+
+def test_merge_keys_that_unfold_to_too_much_are_refused() -> None:
+    lines = [f"a0: &a0 {{{', '.join(f'k{i}: v' for i in range(10))}}}"]
+    lines += [f"a{i}: &a{i} {{<<: [{', '.join([f'*a{i - 1}'] * 10)}]}}" for i in range(1, 10)]
+    done = run("x", "-f", "-", stdin="\n".join(["kind: Pod", *lines]))
+    assert done.returncode == 2
+    assert "its merge keys (<<) unfold to too much" in done.stderr
+
+
+def test_ordinary_anchors_and_merge_keys_are_read() -> None:
+    text = """
+kind: List
+items:
+- &n {kind: Node, metadata: {name: a}, status: {allocatable: &room {cpu: 4, pods: 10}}}
+- {kind: Node, metadata: {name: b}, status: {allocatable: {<<: *room, cpu: 1}}}
+- {kind: Pod, metadata: {name: x}, spec: {containers: [{name: c, resources: {requests: {cpu: 2}}}]}}
+"""
+    assert json.loads(run("x", "-f", "-", "-o", "json", stdin=text).stdout)["feasible"] == ["a"]
 
 
 def test_help_has_an_example() -> None:
