@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from fairlead.engine.core.actions import BindPod, EvictPod, NominatePod
+from fairlead.engine.priority import PriorityAnnotation
 from fairlead.engine.settings import Settings
+from fairlead.kube.selectors import LabelSelector
 from support.cluster_of import Running, running, seen
 from support.units import budget, node, pod
 
@@ -182,3 +184,15 @@ def test_a_nomination_from_before_a_restart_is_honoured():
     world = running(None, node("n", cpu=1), node("m", cpu=1), leaving, other, high)
     assert world.evicted == []
     assert world.remove("low").after(15).bound == {"default/high": "n", "default/mid": "m"}
+
+
+def test_a_namespace_that_is_labelled_later_makes_its_annotations_count():
+    trusted = LabelSelector(match_labels={"trusted": "yes"})
+    settings = Settings(priority_annotation=PriorityAnnotation(namespace_selector=trusted))
+    namespace = {"kind": "Namespace", "metadata": {"name": "default"}}
+    world = running(
+        settings, namespace, node("n", cpu=1), pod("low", on="n"), pod("high", annotations={"priority": "9"})
+    )
+    assert world.evicted == []
+    world.add({"kind": "Namespace", "metadata": {"name": "default", "labels": {"trusted": "yes"}}}).after(15)
+    assert world.evicted == ["default/low"]

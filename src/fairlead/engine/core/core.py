@@ -14,8 +14,10 @@ from fairlead.engine.core.actions import Action, EvictPod, ReleasePod, Say
 from fairlead.engine.core.events import BindFailed, Event, EvictFailed, Gone, Seen
 from fairlead.engine.core.service import Service
 from fairlead.engine.core.standing import Standing, standing_of
+from fairlead.engine.priority import ANNOTATION
 from fairlead.engine.settings import Settings
 from fairlead.kube.pod import Pod
+from fairlead.kube.workloads import Namespace
 
 __all__ = ["EXCLUSIVE_LABEL", "Core"]
 
@@ -31,6 +33,9 @@ class Core:
         self.service = Service(self.settings)
         self.state = self.service.state
         self._said: dict[tuple[str, str], None] = {}
+        # Pods with a priority annotation, as they came, where namespaces decide whether it counts.
+        self._by_namespace = self.settings.priority_annotation.namespace_selector is not None
+        self._annotated: dict[str, Pod] = {}
 
     def handle(self, events: Iterable[Event], now: float) -> list[Action]:
         """Take note of events and decide; `now` is in seconds since the epoch and never goes back."""
@@ -74,15 +79,20 @@ class Core:
             case Seen():
                 self.state.seen(event.kind, event.object)
                 self._reconsider(event.kind)
+                if isinstance(event.object, Namespace):
+                    self._reprioritise(event.object.metadata.name)
             case Gone(kind="Pod"):
                 key = f"{event.namespace}/{event.name}"
                 uid = event.uid or self.state.uid_of(key)
+                self._annotated.pop(uid, None)
                 self.service.forget(uid)
                 self.state.pod_gone(key, uid)
                 self.service.left(uid)
             case Gone():
                 self.state.gone(event.kind, event.namespace, event.name)
                 self._reconsider(event.kind)
+                if event.kind == "Namespace":
+                    self._reprioritise(event.name)
             case BindFailed():
                 self._bind_failed(event)
             case EvictFailed():
@@ -95,11 +105,19 @@ class Core:
             spared.clear()
             self.state.room.changed()
 
+    def _reprioritise(self, namespace: str) -> None:
+        """A namespace's labels tell whether its pods' priority annotations count."""
+        for pod in [pod for pod in self._annotated.values() if pod.metadata.namespace == namespace]:
+            self._pod_seen(pod)
+
     def _pod_seen(self, pod: Pod) -> None:
         key, uid = pod.metadata.key, pod.metadata.uid
+        if self._by_namespace and ANNOTATION in pod.metadata.annotations:
+            self._annotated[uid] = pod
         known = self.state.uid_of(key)
         if known and known != uid:
             # Its deletion was missed; this is another pod under the same name.
+            self._annotated.pop(known, None)
             self.service.forget(known)
             self.state.pod_gone(key, known)
             self.service.left(known)
