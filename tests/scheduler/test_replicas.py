@@ -11,6 +11,8 @@ import pytest
 
 from support.scheduler import SchedulerProcess, Shop
 
+pytestmark = pytest.mark.slow
+
 TERMS = """
 apiVersion: fairlead.dev/v1alpha1
 kind: FairleadConfiguration

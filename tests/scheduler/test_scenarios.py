@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from support.scheduler import Shop
 
 EXCLUSIVE = "--capacity=exclusive"
@@ -144,6 +146,7 @@ class TestGangs:
         ours.add("b", cpu=None, gang="g", minimum=2, priority=100)
         ours.bound("a", "b")
 
+    @pytest.mark.slow
     def test_a_gang_split_over_three_deployments_waits_for_the_third(self, ours: Shop):
         ours.cluster.add_nodes(3)
         ours.run(EXCLUSIVE)
@@ -162,6 +165,7 @@ class TestGangs:
         assert created == 3
 
 
+@pytest.mark.slow
 class TestRestart:
     def test_what_runs_stays_and_what_waits_is_placed(self, ours: Shop):
         ours.cluster.add_nodes(2)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+import pytest
+
 from support.scheduler import Shop, aside, in_process
 
 
+@pytest.mark.slow
 async def test_a_steady_cluster_sees_no_writes_but_lease_renewals(
     ours: Shop, count: Callable[[int, int], int]
 ):

@@ -159,6 +159,8 @@ class Session:
     async def _load(self, stopping: asyncio.Event) -> None:
         """Wait until everything is listed, and tell the core all of it at once, so that order counts."""
         listed: list[Event] = []
+        gc.unfreeze()  # what a former session left may go
+        gc.collect()
         gc.disable()  # loading makes only things that stay: collecting then is time wasted
         try:
             waiting = asyncio.ensure_future(self._watching.synced())
