@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from support.units import node, pod
+from support.units import budget, node, pod
 
 STATE = [
     node("a", taints=[{"key": "size", "value": "large", "effect": "NoSchedule"}]),
@@ -89,6 +89,22 @@ def test_bad_input_ends_with_a_message_and_two(arguments: list[str], stdin: str,
     assert done.returncode == 2
     assert words in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_budgets_are_looked_at_as_the_plan_would_look_at_them() -> None:
+    things = [
+        node("n", 1),
+        budget("b", {"app": "web"}, 0),
+        pod("low", on="n", labels={"app": "web"}),
+        pod("high", priority=5),
+    ]
+    text = json.dumps(things)
+    held = run("high", "-f", "-", stdin=text).stdout
+    assert "preempting default/low on n would, but its budget does not allow it\n" in held
+    assert (
+        "preempting default/low on n would\n"
+        in run("high", "-f", "-", "--pdb", "best-effort", stdin=text).stdout
+    )
 
 
 def test_json_documents_may_follow_each_other() -> None:

@@ -1,0 +1,96 @@
+"""What commands that answer from files have in common: their options, and how they show what they found.
+
+Elsewhere than on a terminal nothing is wrapped or cut, so that tables can be searched and compared.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+__all__ = ["show_json", "show_lines", "show_table", "state_options"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def state_options(command: F) -> F:
+    """Where the state comes from, how it is looked at and in which form the answer is shown."""
+    for option in reversed(
+        (
+            click.option(
+                "-f",
+                "--file",
+                "files",
+                multiple=True,
+                required=True,
+                metavar="FILE",
+                help="State of the cluster, YAML or JSON; - is standard input. Repeatable.",
+            ),
+            click.option(
+                "-o",
+                "--output",
+                type=click.Choice(["table", "json"]),
+                default="table",
+                show_default=True,
+                help="Form.",
+            ),
+            click.option(
+                "--pdb",
+                type=click.Choice(["respect", "best-effort"]),
+                default="respect",
+                show_default=True,
+                help="Whether evictions must stay within PodDisruptionBudgets.",
+            ),
+            click.option(
+                "--capacity",
+                type=click.Choice(["resources", "exclusive"]),
+                default="resources",
+                show_default=True,
+                help="exclusive: one Fairlead pod per node.",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def show_json(data: object) -> None:
+    """Plain data as indented JSON."""
+    import msgspec
+
+    click.echo(msgspec.json.format(msgspec.json.encode(data), indent=2).decode())
+
+
+def show_table(headings: Sequence[str], rows: Iterable[Sequence[Text]]) -> None:
+    """A table without lines; nothing at all when it has no rows."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
+    for heading in headings:
+        table.add_column(heading, no_wrap=not sys.stdout.isatty())
+    for row in rows:
+        table.add_row(*row)
+    if table.row_count:
+        _print(table)
+
+
+def show_lines(*lines: str) -> None:
+    """Lines as they are: what looks like markup is not."""
+    from rich.text import Text
+
+    for line in lines:
+        _print(Text(line))
+
+
+def _print(what: Any) -> None:
+    from rich.console import Console
+
+    terminal = sys.stdout.isatty()
+    console = Console(highlight=False, soft_wrap=not terminal, width=None if terminal else 10_000)
+    console.print(what)
