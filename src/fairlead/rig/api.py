@@ -10,6 +10,7 @@ import http.client
 import json
 import ssl
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from fairlead.rig.certs import KeyPair
 __all__ = ["Api", "write_kubeconfig"]
 
 _MERGE_PATCH = "application/merge-patch+json"
+_KEPT_S = 20.0  # the server hangs up on connections that nobody uses for longer than a minute
 
 
 class Api:
@@ -31,6 +33,7 @@ class Api:
         self._tls = tls
         self._lock = threading.Lock()
         self._connection: http.client.HTTPSConnection | None = None
+        self._used_at = 0.0
 
     def another(self) -> Api:
         """The same user over a connection of its own, for one more thread."""
@@ -84,13 +87,17 @@ class Api:
     def _send(
         self, method: str, path: str, payload: bytes | None, headers: dict[str, str]
     ) -> tuple[int, bytes]:
+        if time.monotonic() - self._used_at > _KEPT_S:
+            self._drop()
         if self._connection is None:
             self._connection = http.client.HTTPSConnection(
                 "127.0.0.1", self._port, timeout=60, context=self._tls
             )
         self._connection.request(method, path, payload, headers)
         response = self._connection.getresponse()
-        return response.status, response.read()
+        data = response.read()
+        self._used_at = time.monotonic()
+        return response.status, data
 
     def _drop(self) -> None:
         if self._connection is not None:
