@@ -200,3 +200,19 @@ async def test_a_cancelled_request_takes_its_connection_with_it() -> None:
             await waiting
         await post(own)
     assert len(made) == 2
+
+
+async def test_connections_are_opened_a_few_at_a_time_and_shared_by_all_who_wait() -> None:
+    opened = 0
+
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal opened
+        opened += 1
+        while True:
+            await request(reader)
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+    async with express(handler) as own:
+        replies = await asyncio.gather(*(post(own) for _ in range(100)))
+    assert [reply.status for reply in replies] == [200] * 100
+    assert opened < 100

@@ -21,6 +21,7 @@ from fairlead.errors import NotSent, Unreachable
 __all__ = ["Express", "Reply"]
 
 _LIMIT = 64 * 1024 * 1024  # bytes of one answer
+_CONNECTING = 4  # connections that are being opened at the same time
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,8 @@ class Express:
         self._idle: deque[_Line] = deque()
         self._all: set[_Line] = set()
         self._closed = False
+        self._waiters: deque[tuple[str, asyncio.Future[_Line]]] = deque()
+        self._connecting: set[asyncio.Task[None]] = set()
 
     def head(self, headers: Iterable[tuple[str, str]]) -> bytes:
         """The part of a request's head that stays the same, made once for many requests."""
@@ -83,7 +86,9 @@ class Express:
         """
         loop = asyncio.get_running_loop()
         ends = loop.time() + timeout_s
-        line = self._take(loop) or await self._connect(what, min(timeout_s, self._connect_timeout_s))
+        line = self._take(loop) or await self._wait(what, min(timeout_s, self._connect_timeout_s))
+        if not line.alive:
+            raise NotSent(f"{what}: the connection broke before anything was sent")
         if check is not None:
             try:
                 check()
@@ -110,6 +115,10 @@ class Express:
     def close(self) -> None:
         """Close every connection, also those in use: their requests end as Unreachable."""
         self._closed = True
+        for task in self._connecting:
+            task.cancel()
+        while self._waiters:
+            self._disappoint(self._waiters.popleft(), "the connection was closed")
         for line in list(self._all):
             line.abort()
         self._idle.clear()
@@ -123,17 +132,54 @@ class Express:
         return None
 
     def _give(self, line: _Line, loop: asyncio.AbstractEventLoop) -> None:
-        if line.alive and not self._closed:
-            line.used_at = loop.time()
-            self._idle.append(line)
-        else:
+        if not line.alive or self._closed:
             line.abort()
+            return
+        line.used_at = loop.time()
+        while self._waiters:
+            _, waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(line)
+                return
+        self._idle.append(line)
 
-    async def _connect(self, what: str, timeout_s: float) -> _Line:
-        self._refuse_when_closed()
+    async def _wait(self, what: str, timeout_s: float) -> _Line:
+        """The next connection that is free, an old one or a new one. Cancelled, nothing was sent."""
+        if self._closed:
+            raise NotSent(f"{what}: the connection was closed")
         loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[_Line] = loop.create_future()
+        self._waiters.append((what, waiter))
+        self._connect_more()
         try:
             async with asyncio.timeout(timeout_s):
+                return await waiter
+        except (TimeoutError, asyncio.CancelledError) as error:
+            if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
+                self._give(waiter.result(), loop)  # it came just as we left: for the next one
+            waiter.cancel()
+            if isinstance(error, TimeoutError):
+                raise NotSent(f"{what}: no connection in {timeout_s:g} s") from None
+            raise
+
+    def _connect_more(self) -> None:
+        """Open connections for those who wait, a few at a time: a handshake costs more than a request,
+        and a connection that becomes free meanwhile will do as well.
+        """
+        while len(self._connecting) < min(_CONNECTING, len(self._waiters)):
+            task = asyncio.get_running_loop().create_task(self._connect())
+            self._connecting.add(task)
+            task.add_done_callback(self._connected)
+
+    def _connected(self, task: asyncio.Task[None]) -> None:
+        self._connecting.discard(task)
+        if not self._closed:
+            self._connect_more()
+
+    async def _connect(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._connect_timeout_s):
                 _, line = await loop.create_connection(
                     lambda: _Line(self._all),
                     self._host,
@@ -142,19 +188,20 @@ class Express:
                     server_hostname=(self._tls_name or self._host) if self._tls is not None else None,
                 )
         except ssl.SSLCertVerificationError as error:
-            raise NotSent(f"{what}: {distrusted(error)}") from error
+            why = distrusted(error)
         except (OSError, TimeoutError) as error:
-            raise NotSent(f"{what}: no connection: {say(error)}") from error
-        try:
-            self._refuse_when_closed()
-        except NotSent:
-            line.abort()
-            raise
-        return line
+            why = f"no connection: {say(error)}"
+        else:
+            self._give(line, loop)
+            return
+        if self._waiters:
+            self._disappoint(self._waiters.popleft(), why)
 
-    def _refuse_when_closed(self) -> None:
-        if self._closed:
-            raise NotSent(f"{self._host_header}: the connection was closed")
+    @staticmethod
+    def _disappoint(waiting: tuple[str, asyncio.Future[_Line]], why: str) -> None:
+        what, waiter = waiting
+        if not waiter.done():
+            waiter.set_exception(NotSent(f"{what}: {why}"))
 
 
 class _Line(asyncio.Protocol):

@@ -19,7 +19,7 @@ from fairlead.kube.resources import known
 __all__ = ["Herald"]
 
 _POD = known("Pod")
-_PATIENCE_S = 30.0  # how long events stand back for binds
+_PATIENCE_S = 60.0  # how long events stand back for binds
 _ROOM = 20_000  # events that may stand back; beyond that they are written alongside
 _LOOK_AGAIN_S = 0.05
 
