@@ -196,3 +196,24 @@ def test_a_namespace_that_is_labelled_later_makes_its_annotations_count():
     assert world.evicted == []
     world.add({"kind": "Namespace", "metadata": {"name": "default", "labels": {"trusted": "yes"}}}).after(15)
     assert world.evicted == ["default/low"]
+
+
+def test_a_promise_that_no_longer_holds_is_taken_back_at_once():
+    world = slow(
+        node("n", cpu=1),
+        node("m", cpu=1),
+        pod("low", on="n", priority=1),
+        pod("mid", on="m", priority=2),
+        pod("high", priority=9),
+    )
+    world.add(node("n", cpu=1, unschedulable=True))
+    assert NominatePod("default/high", "uid-default-high", "") in world.log
+    world.after(15)
+    assert world.evicted == ["default/low", "default/mid"]
+    assert world.remove("mid").after(15).bound["default/high"] == "m"
+
+
+def test_a_unit_takes_the_place_it_was_promised_though_a_better_one_came_up():
+    world = slow(node("n", cpu=1), pod("low", on="n", priority=1), pod("high", priority=9))
+    world.add(node("m", cpu=64))
+    assert world.remove("low").after(15).bound == {"default/high": "n"}

@@ -155,3 +155,20 @@ def test_a_large_batch_of_freed_nodes_wakes_those_who_wait():
     world = running(None, *nodes, *running_pods, *(pod(f"w{index:02}", created=9) for index in range(20)))
     world.remove(*(f"r{index:02}" for index in range(20))).after(15)
     assert len(world.bound) == 20
+
+
+def test_a_nodes_heartbeat_wakes_nobody():
+    apart = {
+        "podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "a"}}}
+            ]
+        }
+    }
+    lonely = pod("b", labels={"app": "a"}, affinity=apart)
+    world = running(None, node("n"), pod("a", on="n", labels={"app": "a"}), lonely)
+    (line,) = world.core.service.queue.lines()
+    beat = node("n")
+    beat["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+    world.add(beat).after(60)
+    assert line.attempts == 1
