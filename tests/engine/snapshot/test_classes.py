@@ -20,6 +20,7 @@ def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 
 ORDINAL = "apps.kubernetes.io/pod-index"
+GANG = "pod-group"
 
 
 def test_name_uid_priority_and_image_make_no_difference() -> None:
@@ -52,16 +53,18 @@ def test_what_a_rule_reads_makes_a_difference(difference: dict[str, Any]) -> Non
     assert not same(pod("a", labels={"app": "web"}), pod("a", **{"labels": {"app": "web"}, **difference}))
 
 
-def test_an_ordinal_makes_no_difference_while_nobody_reads_it() -> None:
-    assert same(pod("a", labels={ORDINAL: "0"}), pod("b", labels={ORDINAL: "1"}))
+@pytest.mark.parametrize("label", [ORDINAL, GANG])
+def test_an_ordinal_or_a_gang_makes_no_difference_while_nobody_reads_it(label: str) -> None:
+    assert same(pod("a", labels={label: "0"}), pod("b", labels={label: "1"}))
 
 
-def test_an_ordinal_makes_a_difference_once_a_selector_reads_it() -> None:
+@pytest.mark.parametrize("label", [ORDINAL, GANG])
+def test_an_ordinal_or_a_gang_makes_a_difference_once_a_selector_reads_it(label: str) -> None:
     snapshot = Cluster.from_objects(
-        [node("n1"), node("n2"), pod("s-0", on="n1", labels={"app": "s", ORDINAL: "0"})]
+        [node("n1"), node("n2"), pod("s-0", on="n1", labels={"app": "s", label: "0"})]
     ).snapshot
-    before = snapshot.class_of(typed(pod("s-1", labels={"app": "s", ORDINAL: "1"})))
-    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {ORDINAL: "0"}}}
+    before = snapshot.class_of(typed(pod("s-1", labels={"app": "s", label: "1"})))
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {label: "0"}}}
     apart = pod(
         "x",
         affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}},
@@ -70,8 +73,8 @@ def test_an_ordinal_makes_a_difference_once_a_selector_reads_it() -> None:
     assert not before.live
     feasible = snapshot.feasible(cls)
     assert [bool(feasible[snapshot.nodes.slot(name)]) for name in ("n1", "n2")] == [False, True]
-    zero = snapshot.class_of(typed(pod("s-0b", labels={"app": "s", ORDINAL: "0"})))
-    one = snapshot.class_of(typed(pod("s-1", labels={"app": "s", ORDINAL: "1"})))
+    zero = snapshot.class_of(typed(pod("s-0b", labels={"app": "s", label: "0"})))
+    one = snapshot.class_of(typed(pod("s-1", labels={"app": "s", label: "1"})))
     assert zero is not one
 
 

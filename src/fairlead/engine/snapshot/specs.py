@@ -29,11 +29,16 @@ __all__ = [
     "with_keys",
 ]
 
-# Labels that a controller makes different for each of its pods.
+# Labels that a controller makes different for each of its pods, and those that name a gang: equal gangs
+# are placed in one run only when their pods are of one class.
 UNIQUE_LABELS = frozenset(
     (
         "apps.kubernetes.io/pod-index",
         "batch.kubernetes.io/job-completion-index",
+        "pod-group",
+        "scheduling.k8s.io/group-name",
+        "scheduling.volcano.sh/group-name",
+        "scheduling.x-k8s.io/pod-group",
         "statefulset.kubernetes.io/pod-name",
     )
 )
