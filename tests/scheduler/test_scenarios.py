@@ -18,7 +18,13 @@ def priority_class(ours: Shop, name: str, value: int) -> str:
             "value": value,
         }
     )
-    return str(made["metadata"]["name"])
+    found = str(made["metadata"]["name"])
+    # The API server's admission learns of a new class a moment after it was created.
+    probe = ours.pod("probe", priority_class=found)
+    ours.cluster.wait(
+        lambda: ours.cluster.try_create(probe, dryRun="All").status == 201, f"class {found} to be known"
+    )
+    return found
 
 
 class TestPriority:
