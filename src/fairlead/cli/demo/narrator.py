@@ -87,7 +87,7 @@ class Narrator:
         if new.ready and not old.ready and not new.leaving:
             self.say(new.name, f"runs on {new.node}")
         if new.leaving and not old.leaving:
-            why = new.condition("DisruptionTarget").get("message") or "its workload is scaled down"
+            why = new.condition("DisruptionTarget").get("message") or "its workload does not want it any more"
             self.say(new.name, f"leaves {new.node}: {why}" if new.node else "is deleted", "yellow")
         if new.gang:
             self._gang(new.gang)

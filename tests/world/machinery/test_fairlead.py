@@ -1,0 +1,90 @@
+"""Fairlead's core inside the embedded cluster: what it decides is carried out, refusals come back to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairlead.engine.settings import Settings
+from fairlead.world.fairlead import Fairlead
+from fairlead.world.world import World
+from support.manifests import pod
+from support.worlds import Obj, asking, conditions, events, seconds, world
+
+
+def ours(name: str, cpu: str = "3", **annotations: str) -> Obj:
+    spec = asking(cpu, schedulerName="fairlead")
+    return pod(name, spec=spec, namespace="default", annotations=annotations, labels={"app": name})
+
+
+def scheduled(nodes: int, **more: Any) -> World:
+    cluster = world(nodes)
+    Fairlead(cluster.api, cluster.clock, Settings(**more))
+    return cluster
+
+
+def home(cluster: World, name: str) -> str:
+    found = cluster.get("Pod", name)
+    return str(found["spec"].get("nodeName", "")) if found else "gone"
+
+
+def test_a_pod_that_asks_for_it_is_bound() -> None:
+    cluster = scheduled(1)
+    cluster.create(ours("a"))
+    cluster.run_until(lambda: home(cluster, "a") == "n1")
+    assert events(cluster, "Scheduled") == ["Successfully assigned default/a to n1"]
+
+
+def test_a_pod_that_fits_nowhere_is_marked_for_autoscalers() -> None:
+    cluster = scheduled(1)
+    cluster.create(ours("a", cpu="9"))
+    cluster.run_until(seconds(1))
+    assert conditions(cluster, "Pod", "a")["PodScheduled"] == ("False", "Unschedulable")
+
+
+def test_a_higher_pod_takes_the_place_of_a_lower_one() -> None:
+    cluster = scheduled(1)
+    cluster.create(ours("low"))
+    cluster.run_until(lambda: home(cluster, "low") == "n1")
+    cluster.create(ours("high", priority="10"))
+    cluster.run_until(lambda: home(cluster, "high") == "n1")
+    assert home(cluster, "low") == "gone"
+    assert events(cluster, "Preempted") == ["Preempted by default/high on node n1"]
+
+
+def test_a_budget_that_refuses_an_eviction_keeps_its_pod() -> None:
+    cluster = scheduled(1, pdb="best-effort")
+    cluster.create(ours("low"))
+    cluster.create(
+        {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": "all", "namespace": "default"},
+            "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "low"}}},
+        }
+    )
+    # A pod that does not run yet is under no budget's protection.
+    cluster.run_until(lambda: conditions(cluster, "Pod", "low").get("Ready", ("",))[0] == "True")
+    cluster.create(ours("high", priority="10"))
+    cluster.run_until(seconds(60))
+    assert (home(cluster, "low"), home(cluster, "high")) == ("n1", "")
+
+
+def test_a_gang_waits_for_its_last_member() -> None:
+    cluster = scheduled(2)
+    gang = {"pod-group": "g", "pod-group-min-member": "2"}
+    cluster.create(ours("a", **gang))
+    cluster.run_until(seconds(30))
+    assert home(cluster, "a") == ""
+    assert events(cluster, "WaitingForGang")
+    cluster.create(ours("b", **gang))
+    cluster.run_until(seconds(30))
+    assert {home(cluster, "a"), home(cluster, "b")} == {"n1", "n2"}
+
+
+def test_a_closed_scheduler_decides_nothing_more() -> None:
+    cluster = world(1)
+    fairlead = Fairlead(cluster.api, cluster.clock)
+    fairlead.close()
+    cluster.create(ours("a"))
+    cluster.run_until(seconds(30))
+    assert home(cluster, "a") == ""
