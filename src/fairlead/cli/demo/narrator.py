@@ -41,10 +41,9 @@ class Narrator:
 
     def say(self, who: str, text: str, style: str = "") -> None:
         """One line, with the time since the start."""
-        line = Text(f"{self._elapsed_s():6.1f} s  ", style="dim")
-        line.append(f"{who:<28} " if who else "", style="cyan")
-        line.append(text, style=style)
-        self._console.print(line)
+        when = (f"{self._elapsed_s():6.1f} s  ", "dim")
+        whom = (f"{who:<28} " if who else "", "cyan")
+        self._console.print(Text.assemble(when, whom, (text, style)))
 
     def _changed(self, kind: str, old: Thing | None, new: Thing | None) -> None:
         if kind == "Node":
