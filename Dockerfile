@@ -6,6 +6,7 @@ FROM python:${PYTHON}-slim AS build
 WORKDIR /src
 COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY src src
+COPY examples examples
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels . \
  && python -m venv --without-pip /opt/fairlead \
  && pip --python /opt/fairlead/bin/python install --no-cache-dir --constraint constraints.txt /wheels/*.whl

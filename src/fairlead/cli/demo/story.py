@@ -25,7 +25,12 @@ Obj = dict[str, Any]
 SETTLE_S = 2
 _TOLERATE_S = 2
 
-_EXAMPLES = Path(__file__).resolve().parents[4] / "examples"
+# In the package where it was installed from a wheel, beside `src` in a source tree.
+_PACKAGE = Path(__file__).resolve().parents[2]
+_EXAMPLES = next(
+    (path for path in (_PACKAGE / "examples", _PACKAGE.parents[1] / "examples") if path.exists()),
+    _PACKAGE / "examples",
+)
 _NODES = 4
 
 
@@ -170,7 +175,7 @@ def _example(name: str) -> list[Obj]:
     """The objects of a shipped example; their pods leave a dead node soon enough for a demo."""
     path = _EXAMPLES / name
     if not path.is_file():
-        raise BadInput(f"no {path}: the examples are part of the source tree, not of the package")
+        raise BadInput(f"no {path}: the installation of fairlead lacks its examples")
     found: list[Obj] = [one for one in yaml.safe_load_all(path.read_text()) if one]
     for one in found:
         if one["kind"] == "Deployment":
