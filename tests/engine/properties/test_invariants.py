@@ -179,10 +179,10 @@ class History(Running):
         self.bind_failures = 0
         self.refused = {}
         self.leaves_at_once = True
-        self.finish()
-        self.after(30)
-        self.finish()
-        self.after(30)
+        # A commit may run out of time (60 s) while we wait, and what it frees may be waited for in turn.
+        for _ in range(6):
+            self.finish()
+            self.after(30)
 
     def _fails(self, bind: BindPod) -> bool:
         self.bind_failures -= 1

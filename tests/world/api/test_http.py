@@ -273,12 +273,19 @@ class TestRepresentations:
         assert (await caller.call("GET", url))[1]["components"]["schemas"]
 
 
+# Ten lines of anchors that unfold to ten billion items.
+LAUGHS = b"a0: &a0 [x]\n" + b"".join(
+    b"a%d: &a%d [%s]\n" % (level, level, b", ".join([b"*a%d" % (level - 1)] * 10)) for level in range(1, 11)
+)
+
+
 class TestRefusals:
     @pytest.mark.parametrize(
         ("method", "path", "body", "kind", "code", "reason"),
         [
             ("POST", MAPS, b"{nonsense", "application/json", 400, "BadRequest"),
             ("POST", MAPS, b"", "application/json", 400, "BadRequest"),
+            ("POST", MAPS, LAUGHS, "application/yaml", 400, "BadRequest"),
             ("POST", MAPS, b"x", "text/plain", 415, "UnsupportedMediaType"),
             ("POST", MAPS, b"k8s\x00\xff", "application/vnd.kubernetes.protobuf", 400, "BadRequest"),
             ("POST", MAPS, b'{"kind": "Pod"}', "application/json", 400, "BadRequest"),

@@ -14,6 +14,7 @@ import yaml
 from aiohttp import web
 
 from fairlead.errors import ApiError
+from fairlead.kube.decode import unfolded_size
 from fairlead.world.answers import bad_request, unsupported_media
 from fairlead.world.http.protobuf import decode_protobuf
 
@@ -41,6 +42,8 @@ class Representation:
 
 
 _AS_IS = Representation()
+_UNFOLDED = 1_000_000  # members and items; beyond, a few lines of nested anchors would take all memory
+
 _ACCEPTABLE = frozenset({"application/json", "application/*", "*/*", "application/yaml", ""})
 
 
@@ -76,9 +79,12 @@ async def read_body(request: web.Request) -> Any:
     media = request.content_type
     if media in ("application/yaml", "application/apply-patch+yaml", "text/yaml"):
         try:
-            return yaml.load(data, Loader=_Loader)
+            document = yaml.load(data, Loader=_Loader)
         except yaml.YAMLError as error:
             raise bad_request(f"error decoding YAML: {error}") from error
+        if unfolded_size(document) > _UNFOLDED:
+            raise bad_request("error decoding YAML: document contains excessive aliasing")
+        return document
     if media == "application/vnd.kubernetes.protobuf":
         return decode_protobuf(data)
     if media in ("application/json", "application/octet-stream", "*/*") or media in _PATCHES:
