@@ -217,3 +217,17 @@ def test_a_unit_takes_the_place_it_was_promised_though_a_better_one_came_up():
     world = slow(node("n", cpu=1), pod("low", on="n", priority=1), pod("high", priority=9))
     world.add(node("m", cpu=64))
     assert world.remove("low").after(15).bound == {"default/high": "n"}
+
+
+def test_what_a_gang_was_promised_and_lost_is_not_kept_from_others():
+    world = running(
+        None,
+        node("n", cpu=3),
+        pod("low", 2, on="n", priority=0),
+        pod("high", 2, priority=2, preemptionPolicy="Never"),
+        pod("small", 1, priority=0, created=40),
+        *(pod(f"g{i}", 1, priority=1, gang="g", minimum=2) for i in range(2)),
+    )
+    # The gang makes room, the more important pod takes it: the gang cannot start, the small pod can.
+    assert world.evicted == ["default/low"]
+    assert world.bound == {"default/high": "n", "default/small": "n"}

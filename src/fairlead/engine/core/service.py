@@ -162,7 +162,13 @@ class Service:
                     self._bind(unit, placement)
                 if len(placements) == len(run):
                     return
-        self._conclude(line, self.planner.gang(line.head, self.now))
+        head = line.head  # those before it were placed
+        outcome = self.planner.gang(head, self.now)
+        promised = self.state.room.promised_to(head.id)
+        if promised and isinstance(outcome, Refused) and not self._others_leaving(head):
+            # Somebody more important took it: what was promised must not be kept from the others.
+            self._unpromise(head.members, tell=True)
+        self._conclude(line, outcome)
 
     def _serve_run(self, line: Line) -> None:
         cls = line.classes[0]
