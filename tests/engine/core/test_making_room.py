@@ -221,7 +221,7 @@ def test_a_unit_takes_the_place_it_was_promised_though_a_better_one_came_up():
 
 def test_what_a_gang_was_promised_and_lost_is_not_kept_from_others():
     world = running(
-        None,
+        Settings(backoff_s=0, backoff_max_s=0),  # the more important pod is tried again at once
         node("n", cpu=3),
         pod("low", 2, on="n", priority=0),
         pod("high", 2, priority=2, preemptionPolicy="Never"),
