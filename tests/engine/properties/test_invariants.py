@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fairlead.engine.core.actions import BindPod, EvictPod, NominatePod, ReleasePod
@@ -241,6 +241,20 @@ def bound_members(world: Running) -> dict[str, list[int]]:
     return found
 
 
+# Two gangs of equal priority make room on one node at the same moment: each placement holds only with the
+# other's victims gone as well.
+BOTH_MAKE_ROOM = [
+    *(("node", name, cpu, False) for name, cpu in (("n0", 2), ("n1", 2), ("n2", 4))),
+    *(("pod", cpu, -1, "a", 0, False) for cpu in (3, 2, 1, 1)),
+    ("no pod", 0),
+    ("eviction refused", True),
+    ("gang", 2, 2, 5, 0),
+    ("pod", 3, -1, "a", 0, False),
+    ("budget", "b", 0),
+    ("gang", 2, 1, 5, 0),
+]
+
+
 def played(steps) -> History:
     world = History()
     for step in steps:
@@ -253,6 +267,7 @@ def test_binds_and_evictions_are_right_whatever_happens(count):
 
     @settings(max_examples=count(150, 1500))
     @given(HISTORIES)
+    @example(BOTH_MAKE_ROOM)
     def check(steps):
         played(steps).rest()
 

@@ -130,9 +130,18 @@ class Service:
                 break
 
     def still_good(self, wait: Wait) -> bool:
-        """Whether a unit's whole placement holds with all its remaining victims gone."""
-        victims = tuple(wait.victims.values())
-        return self.planner.holds(wait.placement, victims, wait.unit)
+        """Whether a unit's whole placement holds with all remaining victims gone.
+
+        Those of other units on its nodes too: their promises count, so what makes room for them does.
+        """
+        victims = dict(wait.victims)
+        for slot in dict.fromkeys(slot for _, slot in wait.placement):
+            for placed in self.state.snapshot.pods_on(slot):
+                uid = placed.pod.metadata.uid
+                for other in self.evictions.waiting_for(uid):
+                    if other.unit.priority >= wait.unit.priority:
+                        victims.setdefault(uid, other.victims[uid])
+        return self.planner.holds(wait.placement, tuple(victims.values()), wait.unit)
 
     def _serve_line(self, line: Line) -> None:
         if any(not cls.live for cls in line.classes):
