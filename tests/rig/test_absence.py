@@ -42,11 +42,11 @@ def test_elsewhere_they_are_skipped_with_one_clear_line(nothing_to_build_from: d
     assert done.returncode == 0, done.stdout
     assert "2 skipped" in done.stdout
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("SKIPPED")]
-    assert "no real control plane here: etcd could not be built" in line
+    assert "no real control plane here: " in line
 
 
 def test_in_ci_they_fail(nothing_to_build_from: dict[str, str]) -> None:
     done = run_real_tests(nothing_to_build_from | {"CI": "true"})
 
     assert done.returncode == 1
-    assert "no real control plane here: etcd could not be built" in done.stdout
+    assert "no real control plane here: " in done.stdout
