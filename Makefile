@@ -39,7 +39,8 @@ check: setup ## ruff, mypy strict, import-linter, fast tests
 	@$(BIN)/python -m pytest -q -m "not real and not slow" $(ARGS)
 
 .PHONY: verify
-verify: setup controlplane ## the full counts and sizes, and the benchmarks; prints one table
+verify: setup ## the full counts and sizes, and the benchmarks; prints one table (ARGS="engine bench_watch" for some)
+	@$(BIN)/python -m fairlead.rig.build
 	@$(BIN)/python -m benchmarks.verify $(ARGS)
 
 .PHONY: coverage
@@ -48,7 +49,8 @@ coverage: setup ## HTML coverage of the fast tests, in htmlcov/
 	@echo "htmlcov/index.html"
 
 .PHONY: bench
-bench: setup controlplane ## the benchmarks, each with its target beside it
+bench: setup ## the benchmarks, each with its target beside it (ARGS="bench_watch" for some)
+	@$(BIN)/python -m fairlead.rig.build
 	@$(BIN)/python -m benchmarks.verify --benchmarks-only $(ARGS)
 
 .PHONY: e2e
