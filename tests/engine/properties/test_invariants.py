@@ -255,6 +255,16 @@ BOTH_MAKE_ROOM = [
 ]
 
 
+# With the first node goes the only other pod that the last one wants to be near: from then on the last one
+# may take the place of its like.
+COMPANY_GOES = [
+    *(("node", name, 2, False) for name in ("n0", "n1")),
+    *(("pod", cpu, -1, app, 0, False) for cpu, app in ((1, "b"), (2, "b"), (1, "a"))),
+    ("pod", 1, 0, "b", 4, False),
+    ("no node", "n0"),
+]
+
+
 def played(steps) -> History:
     world = History()
     for step in steps:
@@ -320,6 +330,7 @@ def test_no_change_no_action(count):
 def test_incremental_equals_a_full_plan_over_the_same_state(count):
     @settings(max_examples=count(150, 1500))
     @given(HISTORIES)
+    @example(COMPANY_GOES)
     def check(steps):
         world = played(steps)
         world.rest()

@@ -263,7 +263,7 @@ class State:
     def gone(self, kind: str, namespace: str, name: str) -> None:
         """Anything but a pod is gone."""
         if kind == "Node":
-            self.room.remove_node(name)
+            self._remove_node(name)
             self.unusable.pop(f"Node {name}", None)
             return
         self.snapshot.remove(kind, namespace, name)
@@ -289,10 +289,15 @@ class State:
             slot = self.room.put_node(node)
         except BadObject as error:
             self.unusable[f"Node {name}"] = str(error)
-            self.room.remove_node(name)
+            self._remove_node(name)
             return
         self.unusable.pop(f"Node {name}", None)
         self.hints.eased(slot)
+
+    def _remove_node(self, name: str) -> None:
+        # Its pods no longer count, and neither does it as a domain: who looks beyond nodes may be helped.
+        self.hints.eased(self.snapshot.nodes.slot(name))
+        self.room.remove_node(name)
 
     def _follow(self, kind: str) -> None:
         """The snapshot took over a change that no slot tells: say whom it may concern."""
