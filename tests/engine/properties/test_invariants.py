@@ -255,6 +255,14 @@ BOTH_MAKE_ROOM = [
 ]
 
 
+# The last one makes room as the first of its like; then one of its like is placed elsewhere.
+COMPANY_COMES = [
+    *(("node", name, 3, False) for name in ("n0", "n1")),
+    *(("pod", cpu, -1, app, 0, False) for cpu, app in ((1, "a"), (1, "a"), (1, "a"), (1, "a"), (2, "b"))),
+    ("eviction refused", True),
+    ("pod", 3, 0, "b", 4, False),
+]
+
 # With the first node goes the only other pod that the last one wants to be near: from then on the last one
 # may take the place of its like.
 COMPANY_GOES = [
@@ -278,6 +286,7 @@ def test_binds_and_evictions_are_right_whatever_happens(count):
     @settings(max_examples=count(150, 1500))
     @given(HISTORIES)
     @example(BOTH_MAKE_ROOM)
+    @example(COMPANY_COMES)
     def check(steps):
         played(steps).rest()
 

@@ -47,7 +47,10 @@ class Core:
         for name in service.commits.overdue(service.now):
             self._give_up(name)
         service.serve()
-        return service.actions
+        if not service.took_back:
+            return service.actions
+        # A promise was taken back after its evictions were decided: who is not wanted gone any more stays.
+        return [one for one in service.actions if not isinstance(one, EvictPod) or self.confirms(one)]
 
     @property
     def wake_at(self) -> float | None:

@@ -27,7 +27,10 @@ __all__ = ["Service"]
 
 
 class Service:
-    """The queue and everything that was promised from it. `actions` are those of the current call."""
+    """The queue and everything that was promised from it.
+
+    `actions` are those of the current call, `took_back` says whether a promise was taken back in it.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -47,6 +50,7 @@ class Service:
         self.planner = Planner(self.state.room, self.preemption)
         self.reserver = Reserver(self.state, settings.reserve_after_s)
         self.actions: list[Action] = []
+        self.took_back = False
         self.now = 0.0
         self._verified = (-1, 0)
 
@@ -54,6 +58,7 @@ class Service:
         """Start a call."""
         self.now = max(self.now, now)
         self.actions = []
+        self.took_back = False
 
     def wake_at(self) -> float | None:
         """When something is due though nothing happens."""
@@ -313,6 +318,7 @@ class Service:
     def _unpromise(self, pods: tuple[Pod, ...], *, tell: bool) -> None:
         for pod in pods:
             if pod.metadata.key in self.state.room.nominations:
+                self.took_back = True
                 self.state.unpromise(pod)
                 if tell and pod.metadata.uid in self.state.pending:
                     self.actions.append(NominatePod(pod.metadata.key, pod.metadata.uid, ""))
