@@ -17,7 +17,10 @@ from fairlead.engine.classes import PodClass
 from fairlead.engine.placement import Group, Placement, group, place_together
 from fairlead.engine.preemption import Preemption
 from fairlead.engine.preemption_gangs import offer_to_gang
+from fairlead.engine.preemption_reasons import unhelped
+from fairlead.engine.reasons import Ineligible, NotAsked, Unhelped
 from fairlead.engine.room import Nomination, Room, both
+from fairlead.engine.rules.verdicts import Verdicts
 from fairlead.engine.snapshot.nodes import Bools
 from fairlead.engine.units import Unit
 from fairlead.engine.victims import Victim
@@ -43,10 +46,14 @@ class Makes:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """There is no room, and none can be made. `rules` are those that stood in the way."""
+    """There is no room, and none can be made. `rules` are those that stood in the way.
+
+    `preemption`: why none can be made, which kube-scheduler says behind the message; "" for nothing.
+    """
 
     rules: frozenset[str]
     message: str
+    preemption: str = ""
 
 
 Outcome = Fits | Makes | Refused
@@ -90,7 +97,7 @@ class Planner:
             if preempt and unit.may_preempt and (rejection is None or rejection.resolvable):
                 offer = self.preemption.best(cls, unit.priority, self._open(unit, now))
             if offer is None:
-                return self._refused(cls, mask)
+                return self._refused(unit, cls, mask, now, preempt=preempt)
         placement = ((pod, offer.slot),)
         self._nominate(unit, placement)
         return Makes(placement, offer.victims)
@@ -131,7 +138,7 @@ class Planner:
                 core = group(self.room, unit.members[: unit.needed])
                 offer = offer_to_gang(self.room, self.preemption, unit.priority, core, mask)
             if offer is None:
-                return self._gang_refused(unit, groups, mask)
+                return self._gang_refused(unit, groups, mask, now)
         self._nominate(unit, offer.placement)
         return Makes(offer.placement, offer.victims)
 
@@ -204,17 +211,37 @@ class Planner:
             node = self.room.snapshot.nodes.name(slot)
             self.room.nominate(Nomination(pod, node, unit.priority, unit.id))
 
-    def _refused(self, cls: PodClass, mask: Bools | None) -> Refused:
+    def _refused(
+        self, unit: Unit, cls: PodClass, mask: Bools | None, now: float, *, preempt: bool = True
+    ) -> Refused:
         verdicts = self.room.snapshot.verdicts(cls)
         message = verdicts.message()
+        preemption = ""
         if message is None:
             closed = "all nodes with room" if mask is not None else "nodes with room"
             message = f"{closed} are kept for a unit that has waited longer"
+        elif self.room.snapshot.nodes.count:
+            preemption = self._unhelped(unit, cls, verdicts, now, preempt=preempt)
         refusing = np.unique(verdicts.first[self.room.snapshot.nodes.alive & (verdicts.first >= 0)])
         names = (*verdicts.rules, "NodeAffinity")
-        return Refused(frozenset(names[index] for index in refusing.tolist()), message)
+        return Refused(frozenset(names[index] for index in refusing.tolist()), message, preemption)
 
-    def _gang_refused(self, unit: Unit, groups: Sequence[Group], mask: Bools | None) -> Refused:
+    def _unhelped(self, unit: Unit, cls: PodClass, verdicts: Verdicts, now: float, *, preempt: bool) -> str:
+        """What is said of preemption behind the verdicts' message."""
+        nodes = self.room.snapshot.nodes.count
+        if verdicts.rejection is not None and not verdicts.rejection.resolvable:
+            return "" if verdicts.rejection.own else str(NotAsked())
+        if not unit.may_preempt:
+            return str(Unhelped(nodes, ineligible=Ineligible.NEVER))
+        if not preempt:
+            return str(Unhelped(nodes, ineligible=Ineligible.VICTIMS_LEAVING))
+        open_to = self._open(unit, now)
+        found = unhelped(
+            self.room, self.preemption, cls, unit.priority, verdicts, open_to=open_to, whole=unit.whole
+        )
+        return str(found)
+
+    def _gang_refused(self, unit: Unit, groups: Sequence[Group], mask: Bools | None, now: float) -> Refused:
         """Which members would fit, and what stops the next one."""
         snapshot = self.room.snapshot
         fitting: list[Pod] = []
@@ -223,6 +250,6 @@ class Planner:
                 slots = snapshot.place_run(each.cls, each.pods, mask=mask)
                 fitting += [pod for pod, slot in zip(each.pods, slots, strict=True) if slot >= 0]
             stuck = next((each for each in groups if each.pods[-1] not in fitting), groups[0])
-            refused = self._refused(stuck.cls, mask)
+            refused = self._refused(unit, stuck.cls, mask, now)
         message = f"{len(fitting)} of {unit.needed} members fit; {refused.message}"
-        return Refused(refused.rules, message)
+        return Refused(refused.rules, message, refused.preemption)

@@ -21,9 +21,9 @@ from fairlead.engine import rules
 from fairlead.engine.budgets import Budgets
 from fairlead.engine.classes import PodClass
 from fairlead.engine.gangs import Gangs
-from fairlead.engine.priority import may_be_victim
+from fairlead.engine.priority import UNTOUCHABLE, may_be_victim
 from fairlead.engine.room import Room
-from fairlead.engine.snapshot.nodes import Bools
+from fairlead.engine.snapshot.nodes import Bools, Ints
 from fairlead.engine.snapshot.placed import Placed
 from fairlead.engine.victims import (
     EXACT_LIMIT,
@@ -140,7 +140,7 @@ class Preemption:
         lower = self.lower_on(slot, priority)
         if not lower:
             return None
-        if self._only_amounts(cls) and not self._delicate(lower):
+        if self.only_amounts(cls) and not self._delicate(lower):
             return self._by_amounts(cls, slot, lower)
         if self._respect:
             lower = [victim for victim in lower if not self.budgets.exhausted(victim.pod)]
@@ -185,6 +185,16 @@ class Preemption:
             and placed.key not in self._room.nominations
             and (placed.cls.ours or not self._only_ours)
         )
+
+    def below(self, priority: int) -> Ints:
+        """Per row and slot: what those take who may be evicted for that priority, but for the spared."""
+        return self._room.snapshot.used_below(min(priority, UNTOUCHABLE), ours=self._only_ours)
+
+    def only_amounts(self, cls: PodClass) -> bool:
+        """Whether, of all that evictions can change, the class looks only at resources."""
+        if looks_beyond_node(cls) or cls.ports or cls.exclusive:
+            return False
+        return cls.shared or not self._room.snapshot.exclusive.total
 
     def victim(self, placed: Placed) -> Victim:
         """A placed pod as a victim."""
@@ -246,12 +256,6 @@ class Preemption:
     def _delicate(self, lower: Sequence[Victim]) -> bool:
         return any(victim.gang or self.budgets.of(victim.pod) for victim in lower)
 
-    def _only_amounts(self, cls: PodClass) -> bool:
-        """Whether, of all that evictions can change, the class looks only at resources."""
-        if looks_beyond_node(cls) or cls.ports or cls.exclusive:
-            return False
-        return cls.shared or not self._room.snapshot.exclusive.total
-
     def _by_amounts(self, cls: PodClass, slot: int, lower: list[Victim]) -> Offer | None:
         snapshot = self._room.snapshot
         if not _statically_fits(self._room, cls, slot):
@@ -282,7 +286,7 @@ class Preemption:
         snapshot = self._room.snapshot
         nodes = snapshot.nodes
         found = nodes.alive & ~snapshot.verdicts(cls).unresolvable
-        below = snapshot.used_below(priority)
+        below = self.below(priority)
         for row, amount in cls.row_amounts:
             found &= nodes.alloc[row] - nodes.used[row] + below[row] >= amount
         if mask is not None:
@@ -332,7 +336,7 @@ class Preemption:
         table.delicate.pop(slot, None)
         if lower and self._delicate(lower):
             least = _FREE
-            if self._only_amounts(cls):
+            if self.only_amounts(cls):
                 # Gangs and budgets only make it dearer, but a gang is one unit however many leave.
                 relaxed = self._by_amounts(cls, slot, lower)
                 if relaxed is None:

@@ -7,6 +7,7 @@ Fairlead knows has words of its own.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import ClassVar
 
 __all__ = [
@@ -15,12 +16,18 @@ __all__ = [
     "ClaimInUse",
     "DiskConflict",
     "FeatureMissing",
+    "Ineligible",
     "Insufficient",
+    "KeptForAnother",
+    "NoVictims",
     "NodeAffinityMismatch",
     "NodeNameMismatch",
     "NodeReserved",
     "NodeShared",
     "NotAmongNames",
+    "NotAsked",
+    "NotEnoughForAll",
+    "NotHelpful",
     "PortTaken",
     "Reason",
     "Rejection",
@@ -29,8 +36,10 @@ __all__ = [
     "SpreadTooUneven",
     "TooManyPods",
     "TooManyVolumes",
+    "Unhelped",
     "Unschedulable",
     "UntoleratedTaint",
+    "VictimsProtected",
     "VolumeElsewhere",
     "VolumeNoMatch",
     "VolumeNoSpace",
@@ -54,13 +63,15 @@ class Rejection:
     """Why the pod was refused everywhere at once, before any node was looked at.
 
     `resolvable`: whether evicting pods could change it. `sentence`: what is said instead of kube-scheduler's
-    sentence about nodes, where it would not even have begun to look for one.
+    sentence about nodes, where it would not even have begun to look for one. `own`: it is Fairlead that
+    refuses, kube-scheduler would not.
     """
 
     rule: str
     words: str
     resolvable: bool = False
     sentence: str = ""
+    own: bool = False
 
     def __str__(self) -> str:
         return self.words
@@ -231,6 +242,82 @@ class NodeShared(Reason):
     """The pod wants a node for itself and a Fairlead pod is there."""
 
     text: ClassVar[str] = "node(s) were in use while the pod needs a node to itself"
+
+
+@dataclass(frozen=True, slots=True)
+class NotHelpful(Reason):
+    """What keeps the pod from the node, no eviction can change."""
+
+    text: ClassVar[str] = "Preemption is not helpful for scheduling"
+
+
+@dataclass(frozen=True, slots=True)
+class NoVictims(Reason):
+    """Nobody there may be evicted for the pod."""
+
+    text: ClassVar[str] = "No preemption victims found for incoming pod"
+
+
+@dataclass(frozen=True, slots=True)
+class VictimsProtected(Reason):
+    """Evictions would make room, but not without breaking a budget or a gang that must stay."""
+
+    text: ClassVar[str] = "node(s) had victims that a disruption budget or their gang protects"
+
+
+@dataclass(frozen=True, slots=True)
+class KeptForAnother(Reason):
+    """The node is reserved for a unit that has waited longer."""
+
+    text: ClassVar[str] = "node(s) were kept for a unit that has waited longer"
+
+
+@dataclass(frozen=True, slots=True)
+class NotEnoughForAll(Reason):
+    """Evictions there would make room for a member, but there is not room for all of its gang."""
+
+    text: ClassVar[str] = "node(s) could be freed, but not enough for all members"
+
+
+class Ineligible(Enum):
+    """Why nobody is evicted for a pod, whatever its nodes look like."""
+
+    NEVER = "not eligible due to preemptionPolicy=Never."
+    VICTIMS_LEAVING = "not eligible due to a terminating pod on the nominated node."
+
+
+@dataclass(frozen=True, slots=True)
+class Unhelped:
+    """Why evictions do not help a pod: by node, how many for each reason, or for the pod as a whole.
+
+    ``str()`` is what kube-scheduler puts behind its sentence. Its plugin for dynamic resources speaks
+    first, also of pods that have no claims.
+    """
+
+    nodes: int
+    counts: tuple[tuple[Reason, int], ...] = ()
+    ineligible: Ineligible | None = None
+
+    def __str__(self) -> str:
+        if self.ineligible is not None:
+            why = self.ineligible.value
+        else:
+            counts: dict[str, int] = {}
+            for reason, number in self.counts:
+                counts[str(reason)] = counts.get(str(reason), 0) + number
+            why = available_message(self.nodes, counts)
+        return f"no new claims to deallocate, preemption: {why}"
+
+
+@dataclass(frozen=True, slots=True)
+class NotAsked:
+    """The pod was refused before any node was looked at, so that preemption was not even asked.
+
+    kube-scheduler's plugin for dynamic resources then misses its own notes on the pod, and says so.
+    """
+
+    def __str__(self) -> str:
+        return "not found"
 
 
 def available_message(nodes: int, counts: dict[str, int]) -> str:

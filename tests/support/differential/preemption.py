@@ -34,16 +34,40 @@ class Case:
 
 @dataclass(frozen=True)
 class Choice:
-    """A node and who leaves it."""
+    """A node and who leaves it; without a node, what was said."""
 
     node: str | None
     victims: tuple[str, ...]
+    message: str = ""
 
 
 def generate(seed: int, cases: int) -> list[Case]:
     """The cases of one seed."""
     rng = random.Random(f"preemption {seed}")
     return [_case(rng, f"case-{index}", 100_000 - index) for index in range(cases)]
+
+
+def generate_hopeless(seed: int, cases: int) -> list[Case]:
+    """The same, but with preemptors for which mostly nothing can be done."""
+    rng = random.Random(f"hopeless {seed}")
+    found = []
+    for index in range(cases):
+        case = _case(rng, f"case-{index}", 100_000 - index)
+        spec = case.preemptor["spec"]
+        chosen = rng.random()
+        if chosen < 0.1:
+            spec["preemptionPolicy"] = "Never"
+        elif chosen < 0.2:
+            spec["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": "nowhere"}}]
+        elif chosen < 0.6:
+            spec["priority"] = rng.choice([-5, 0, 1, 10])
+        if rng.random() < 0.6:
+            requests = spec["containers"][0]["resources"]["requests"]
+            requests["cpu"] = rng.choice(["2500m", "3", "3500m", "4", "8"])
+        if rng.random() < 0.3:
+            spec.setdefault("tolerations", []).append({"key": "odd", "operator": "Exists"})
+        found.append(case)
+    return found
 
 
 def decide(oracle: Oracle, cases: list[Case]) -> tuple[list[Object], dict[str, Choice]]:
@@ -66,7 +90,8 @@ def decide(oracle: Oracle, cases: list[Case]) -> tuple[list[Object], dict[str, C
             namespace = preemptors.get(key_of(pod), "")
             if namespace and namespace not in found and _settled(pod):
                 node = pod["status"].get("nominatedNodeName") or None
-                found[namespace] = Choice(node, tuple(sorted(leaving.get(namespace, ()))))
+                victims = tuple(sorted(leaving.get(namespace, ())))
+                found[namespace] = Choice(node, victims, "" if node else _said(pod))
         return len(found) == len(cases)
 
     oracle.plane.start_scheduler(_NO_RETRIES, qps=5000, arguments=[_SYNCHRONOUS])
@@ -134,6 +159,11 @@ def _settled(pod: Object) -> bool:
         return True
     conditions = pod["status"].get("conditions", [])
     return any(one["type"] == "PodScheduled" and one["status"] == "False" for one in conditions)
+
+
+def _said(pod: Object) -> str:
+    conditions = pod["status"].get("conditions", [])
+    return next((one.get("message", "") for one in conditions if one["type"] == "PodScheduled"), "")
 
 
 def _case(rng: random.Random, name: str, priority: int) -> Case:

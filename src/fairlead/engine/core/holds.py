@@ -41,17 +41,17 @@ class Holds:
             if same_kind and (not fresh or now < at + _REFRESH_S):
                 return None
         self._said[uid] = (verdict, now, pod.metadata.key, unit)
-        return HoldPod(pod.metadata.key, uid, verdict.message, verdict.unschedulable, unit)
+        return HoldPod(pod.metadata.key, uid, verdict.text, verdict.unschedulable, unit)
 
     def forget(self, uid: str) -> None:
         """The pod is not held any more, or gone."""
         self._said.pop(uid, None)
 
     def told(self, uid: str) -> str:
-        """What was last said of a pod, or ""."""
+        """Why a pod was last said to wait, without what was said of preemption; or ""."""
         held = self._said.get(uid)
         return held[0].message if held else ""
 
     def all(self) -> list[tuple[str, str, str]]:
-        """(pod, message, unit) of every held pod, in order of name."""
+        """(pod, why as in `told`, unit) of every held pod, in order of name."""
         return sorted((key, verdict.message, unit) for verdict, _, key, unit in self._said.values())

@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left, insort
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fairlead.engine.classes import PodClass
 from fairlead.engine.order import Rank
@@ -24,17 +24,26 @@ _PATIENCE = 3
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Why a unit was held: the rules that stood in the way, the text, and whether autoscalers may act."""
+    """Why a unit was held: the rules that stood in the way, the text, and whether autoscalers may act.
+
+    `preemption` is why evictions do not help, which is said behind the message.
+    """
 
     rules: frozenset[str]
     message: str
     unschedulable: bool = True
+    preemption: str = ""
+
+    @property
+    def text(self) -> str:
+        """All there is to say."""
+        return f"{self.message} {self.preemption}" if self.preemption else self.message
 
     def about(self, unit: Unit) -> Verdict:
         """The same, as told of one unit: gangs that stand in one line have each their own name."""
         if not unit.whole:
             return self
-        return Verdict(self.rules, f"gang {unit.name}: {self.message}", self.unschedulable)
+        return replace(self, message=f"gang {unit.name}: {self.message}")
 
 
 @dataclass(slots=True, eq=False)

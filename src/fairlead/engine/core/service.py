@@ -217,11 +217,12 @@ class Service:
             case Makes(placement, victims):
                 (unit,) = self.queue.take(line, 1)
                 self._make_room(unit, placement, victims)
-            case Refused(rules, message):
-                self.queue.hold(line, Verdict(rules, message), self.now)
+            case Refused(rules, message, preemption):
+                verdict = Verdict(rules, message, preemption=preemption)
+                self.queue.hold(line, verdict, self.now)
                 for unit in line.units:
                     for pod in unit.members:
-                        self._hold(pod, Verdict(rules, message).about(unit), unit.gang)
+                        self._hold(pod, verdict.about(unit), unit.gang)
                         if self.state.stale_nomination(pod):
                             self.actions.append(NominatePod(pod.metadata.key, pod.metadata.uid, ""))
                 if self.reserver.due(line.head, self.now):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fairlead.engine.reasons import Rejection
+from fairlead.engine.reasons import Reason, Rejection
 from fairlead.engine.rules import (
     affinity,
     exclusive,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from fairlead.engine.classes import PodClass
     from fairlead.engine.snapshot.snapshot import Snapshot
 
-__all__ = ["ORDER", "Rule", "feasible", "fits", "rejection", "verdicts"]
+__all__ = ["ORDER", "Rule", "feasible", "fits", "reasons", "rejection", "verdicts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,3 +138,14 @@ def fits(snapshot: Snapshot, cls: PodClass, slot: int) -> bool:
     if named is not None and not named[slot]:
         return False
     return all(rule.fits(snapshot, cls, slot) for rule in ORDER if rule.concerns(cls))
+
+
+def reasons(snapshot: Snapshot, cls: PodClass, slot: int) -> tuple[Reason, ...]:
+    """Why the first rule that refuses one node does, empty when none does: ``verdicts(...).reasons(slot)``.
+
+    For a node that affinity by name does not leave out and a class that is not refused outright.
+    """
+    for rule in ORDER:
+        if rule.concerns(cls) and not rule.fits(snapshot, cls, slot):
+            return tuple(found.reason for found in rule.find(snapshot, cls) if found.slots[slot])
+    return ()

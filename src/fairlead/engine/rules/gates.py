@@ -28,7 +28,8 @@ def reject_unsupported(snapshot: Snapshot, cls: PodClass) -> Rejection | None:
     claims = cls.facts.spec.resource_claims
     if claims:
         names = ", ".join(claim.name for claim in claims)
-        return Rejection("DynamicResources", f"Fairlead does not support dynamic resource claims ({names})")
+        words = f"Fairlead does not support dynamic resource claims ({names})"
+        return Rejection("DynamicResources", words, own=True)
     for resource, _ in cls.requests.amounts:
         device_class = snapshot.device_classes.get(resource)
         if device_class is not None:
@@ -36,5 +37,6 @@ def reject_unsupported(snapshot: Snapshot, cls: PodClass) -> Rejection | None:
                 "DynamicResources",
                 f"Fairlead does not support extended resources backed by a DeviceClass "
                 f"({resource} by {device_class})",
+                own=True,
             )
     return None

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from fairlead.engine.reasons import Insufficient, Reason, TooManyPods
 from fairlead.engine.requests import PODS
 from fairlead.engine.rules.verdicts import Finding
-from fairlead.engine.snapshot.nodes import ABSENT_ROW, PODS_ROW, Bools
+from fairlead.engine.snapshot.nodes import ABSENT_ROW, PODS_ROW, Bools, Ints
 
 if TYPE_CHECKING:
     from fairlead.engine.classes import PodClass
     from fairlead.engine.snapshot.snapshot import Snapshot
 
-__all__ = ["concerns", "find", "fits", "short"]
+__all__ = ["concerns", "find", "find_without", "fits", "short"]
 
 
 def concerns(cls: PodClass) -> bool:
@@ -35,6 +35,14 @@ def find(snapshot: Snapshot, cls: PodClass) -> Iterator[Finding]:
         # A node that may run no pods at all is not called unresolvable upstream either.
         beyond: Bools | bool = alloc < amount if row != PODS_ROW else False
         yield Finding(reason, ~enough(snapshot, row, amount), beyond)
+
+
+def find_without(snapshot: Snapshot, cls: PodClass, leaving: Ints) -> Iterator[Finding]:
+    """The same with so much (rows by slots) less in use."""
+    nodes = snapshot.nodes
+    for name, row, amount in _asked(cls):
+        reason: Reason = TooManyPods() if row == PODS_ROW else Insufficient(name)
+        yield Finding(reason, nodes.alloc[row] - nodes.used[row] + leaving[row] < amount)
 
 
 def enough(snapshot: Snapshot, row: int, amount: int) -> Bools:

@@ -7,6 +7,7 @@ so that what preemption and gangs try out leaves no trace.
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -24,6 +25,7 @@ from fairlead.kube.pod import Pod
 __all__ = ["Placements", "Trial"]
 
 _BELOW_KEPT = 8
+_LOWEST = -(2**31)  # no priority is below it
 
 
 class Trial:
@@ -59,7 +61,10 @@ class Placements:
         self._homeless: dict[str, dict[str, Placed]] = {}
         self._undo: list[tuple[bool, Placed]] = []
         self._trials = 0
-        self._below: dict[int, Ints] = {}
+        # By threshold and whether only our own pods count; see `used_below`.
+        self._below: dict[tuple[int, bool], Ints] = {}
+        # Every priority that a placed pod has or had, in order.
+        self._levels: list[int] = []
 
     def forget(self, key: str) -> Placed:
         """Take a placed pod away: an assumption undone, or a victim imagined gone."""
@@ -121,7 +126,7 @@ class Placements:
         for (counts, leaving), numbers in alike.items():
             where = np.fromiter(numbers, np.intp, len(numbers))
             many = np.fromiter(numbers.values(), np.int64, len(numbers))
-            self._tally_columns(where, many, usage, rows, counts)
+            self._tally_columns(where, many, usage, rows, counts, ours=cls.ours)
             for slot, number in numbers.items():
                 self._tally(slot, cls, number, number if leaving else 0)
 
@@ -141,21 +146,25 @@ class Placements:
         """How many pods are on a node."""
         return len(self._on.get(slot, ()))
 
-    def used_below(self, priority: int) -> Ints:
-        """Per row and slot: what pods of lower priority than this take. Kept up to date once asked for.
+    def used_below(self, priority: int, *, ours: bool = False) -> Ints:
+        """Per row and slot: what (`ours`: of our own) pods of lower priority than this take.
 
         ``alloc - used + used_below(p) >= request`` is "would fit, by resources, were all of them gone".
+        Kept up to date once asked for. Thresholds with no placed pod's priority between them are one.
         """
-        found = self._below.get(priority)
+        level = bisect.bisect_left(self._levels, priority)
+        threshold = self._levels[level - 1] + 1 if level else _LOWEST
+        found = self._below.pop((threshold, ours), None)
         if found is None or found.shape != self.nodes.used.shape:
             found = np.zeros_like(self.nodes.used)
             for placed in self._placed.values():
-                if placed.slot >= 0 and placed.priority < priority:
+                counts = placed.priority < threshold and (placed.cls.ours or not ours)
+                if counts and placed.slot >= 0:
                     for row, amount in placed.row_amounts:
                         found[row, placed.slot] += amount
             while len(self._below) >= _BELOW_KEPT:
                 self._below.pop(next(iter(self._below)))
-            self._below[priority] = found
+        self._below[threshold, ours] = found
         return found
 
     # Inner workings
@@ -229,7 +238,9 @@ class Placements:
     def _count(self, placed: Placed, sign: int) -> None:
         """Count a pod in or out, everywhere."""
         slot = placed.slot
-        self._tally_columns(slot, sign, placed.usage, placed.row_amounts, placed.priority)
+        self._tally_columns(
+            slot, sign, placed.usage, placed.row_amounts, placed.priority, ours=placed.cls.ours
+        )
         self._tally(slot, placed.cls, sign, sign if placed.leaving else 0)
         if placed.cls.facts.volumes:
             self.storage.count(placed, sign)
@@ -250,6 +261,8 @@ class Placements:
         usage: Requests,
         rows: tuple[tuple[int, int], ...],
         priority: int,
+        *,
+        ours: bool,
     ) -> None:
         """Count equal pods (negative numbers: taken away) in what is kept per slot; no slot twice."""
         nodes = self.nodes
@@ -258,8 +271,11 @@ class Placements:
             used[row, slots] += numbers * amount
         nodes.ranked[0, slots] += numbers * usage.ranked_cpu_milli
         nodes.ranked[1, slots] += numbers * usage.ranked_memory
-        for threshold, below in self._below.items():
-            if priority < threshold and below.shape == used.shape:
+        level = bisect.bisect_left(self._levels, priority)
+        if level == len(self._levels) or self._levels[level] != priority:
+            self._levels.insert(level, priority)
+        for (threshold, only_ours), below in self._below.items():
+            if priority < threshold and (ours or not only_ours) and below.shape == used.shape:
                 for row, amount in rows:
                     below[row, slots] += numbers * amount
 
