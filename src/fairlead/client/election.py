@@ -93,25 +93,25 @@ class ApiLease:
     """A Lease object on an API server. Its requests are sent once: the election itself tries again."""
 
     def __init__(self, client: Client, name: str, namespace: str) -> None:
-        self._client = Client(client.connection, rng=client.rng, retry=Retry(client.rng, attempts=1))
+        self.client = Client(client.connection, rng=client.rng, retry=Retry(client.rng, attempts=1))
         self._resource = known("Lease")
         self._name = name
-        self._namespace = namespace
+        self.namespace = namespace
 
     async def get(self) -> Lease | None:
         """The lease as it is; None when there is none."""
         try:
-            return await self._client.get(self._resource, self._name, self._namespace, kind=Lease)
+            return await self.client.get(self._resource, self._name, self.namespace, kind=Lease)
         except NotFound:
             return None
 
     async def put(self, spec: dict[str, Any], old: Lease | None) -> Lease:
         """Create it, or replace the version that `old` is."""
-        metadata = {"name": self._name, "namespace": self._namespace}
+        metadata = {"name": self._name, "namespace": self.namespace}
         if old is None:
-            return await self._client.create(self._resource, {"metadata": metadata, "spec": spec}, kind=Lease)
+            return await self.client.create(self._resource, {"metadata": metadata, "spec": spec}, kind=Lease)
         metadata["resourceVersion"] = old.metadata.resource_version
-        return await self._client.replace(self._resource, {"metadata": metadata, "spec": spec}, kind=Lease)
+        return await self.client.replace(self._resource, {"metadata": metadata, "spec": spec}, kind=Lease)
 
 
 async def _nothing() -> None:

@@ -147,6 +147,11 @@ class Reflector(Generic[T, K]):
         """What is known now. Changes between awaits only."""
         return self._view
 
+    @property
+    def is_synced(self) -> bool:
+        """Whether the first listing was told."""
+        return self._synced.is_set()
+
     async def synced(self) -> None:
         """Wait until the first listing was told. Cancelled, nothing happens."""
         await self._synced.wait()

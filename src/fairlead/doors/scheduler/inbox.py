@@ -1,13 +1,18 @@
-"""What the core is yet to be told, in the order in which it happened."""
+"""What the core is yet to be told, in the order in which it happened; or only what is left of it.
+
+While nobody decides nothing but the latest of each object counts: `Latest` keeps one copy of that.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from fairlead.engine.core.events import Event
+from fairlead.engine.core.events import Event, Gone, Seen
+from fairlead.kube.meta import ObjectMeta
+from fairlead.kube.workloads import PodGroup
 
-__all__ = ["Inbox"]
+__all__ = ["Inbox", "Latest"]
 
 
 class Inbox:
@@ -67,3 +72,42 @@ class Inbox:
         self._space.set()
         self._empty.set()
         return events
+
+
+class Latest:
+    """Every object as it was last seen, in the order in which they first came."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, str, str], dict[str, Seen]] = {}  # by flavour: PodGroups have some
+
+    def __len__(self) -> int:
+        return sum(map(len, self._seen.values()))
+
+    def take(self, events: Iterable[Event]) -> None:
+        """Take note of what happened."""
+        for event in events:
+            if isinstance(event, Seen):
+                thing = event.object
+                metadata: ObjectMeta = thing.metadata  # type: ignore[attr-defined]  # all that is watched has it
+                flavour = thing.api_version if isinstance(thing, PodGroup) else ""
+                key = event.kind, metadata.namespace, metadata.name
+                self._seen.setdefault(key, {})[flavour] = event
+            elif isinstance(event, Gone):
+                self._gone(event)
+
+    def all(self) -> list[Event]:
+        """All of it; nothing is kept."""
+        seen, self._seen = self._seen, {}
+        return [event for flavours in seen.values() for event in flavours.values()]
+
+    def _gone(self, event: Gone) -> None:
+        key = event.kind, event.namespace, event.name
+        held = self._seen.get(key)
+        # Another under the same name stays: the deletion was of the one before.
+        if held is not None and (not event.uid or any(_uid(seen) == event.uid for seen in held.values())):
+            del self._seen[key]
+
+
+def _uid(seen: Seen) -> str:
+    uid: str = seen.object.metadata.uid  # type: ignore[attr-defined]  # all that is watched has it
+    return uid

@@ -1,16 +1,19 @@
 """Who works when: leader election around sessions, and sessions one after the other.
 
-A session ends because the configuration changed, because the core failed, or because the process is to
-end; the lease is kept over all but the last. Losing the lease ends the session and makes us a candidate
-again: nothing is written until the lease is ours anew.
+A candidate already runs its session, which watches and waits: taking over needs no listing. It gets a
+client whose fence is closed until the lease is ours, so that it could not write if it tried. A session
+ends because the configuration changed, because the core failed, or because the process is to end; the
+lease is kept over all but the last. Losing the lease ends the session and makes us a candidate again.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import socket
 from pathlib import Path
+from typing import Any
 
 import structlog
 
@@ -22,8 +25,9 @@ from fairlead.doors.scheduler.drift import Drifted
 from fairlead.doors.scheduler.metrics import Metrics
 from fairlead.doors.scheduler.recording import Recorder
 from fairlead.doors.scheduler.session import InternalError, Session
-from fairlead.errors import ApiError, Conflict, LeaseLost, NotFound
+from fairlead.errors import Conflict, LeaseLost, NotFound
 from fairlead.kube.resources import known
+from fairlead.kube.workloads import Lease
 
 __all__ = ["Scheduler"]
 
@@ -56,12 +60,17 @@ class Scheduler:
         self._clock = clock
         self._stopping = asyncio.Event()
         self._renew = asyncio.Event()
+        self._leads = asyncio.Event()  # of the candidacy under way
         self._instance = socket.gethostname()
 
-    @property
-    def ready(self) -> bool:
-        """Whether it does what it is there for: a standby does, and a leader that has listed everything."""
-        return self.session is None or self.session.synced
+    def checks(self) -> dict[str, str]:
+        """What must hold for it to be ready, by name: "" or what is wrong.
+
+        A standby is ready when it has listed everything, a leader when it also plans.
+        """
+        if self.session is None:
+            return {"session": "there is none: it begins, or everything is to be listed anew"}
+        return {"session": "", **self.session.checks(leads=self._leads.is_set())}
 
     def stop(self) -> None:
         """Finish what is under way and return from `run`."""
@@ -77,72 +86,68 @@ class Scheduler:
         """Schedule, whenever we lead, until `stop`."""
         election = self._configuration.leader_election
         if not election.enabled:
+            self._leads.set()
             await self._sessions(self._client)
             return
-        await self._ensure_namespace()
         while not self._stopping.is_set():
             candidate = Election(
-                ApiLease(self._client, election.lease_name, self._system_namespace),
+                _LeaseInItsNamespace(self._client, election.lease_name, self._system_namespace),
                 self._instance,
                 rng=self._rng,
                 terms=self._configuration.terms(),
                 clock=self._clock,
                 on_resume=self._client.connection.reset,
             )
-            fenced = self._client.fenced(candidate.fence)
             try:
-                await self._until_stopped(candidate, fenced)
+                await self._candidacy(candidate)
             except LeaseLost as error:
                 _log.warning("lease_lost", reason=str(error))
                 # Bytes that wait in an old socket must not be sent now.
                 await self._client.connection.reset()
 
-    async def _until_stopped(self, candidate: Election, fenced: Client) -> None:
-        """Run the election; waiting for a lease ends at once when told to stop, leading ends in order."""
-        leading = asyncio.Event()
+    async def _candidacy(self, candidate: Election) -> None:
+        """Stand by until the lease is ours, then lead for as long as it is.
+
+        Told to stop, a standby ends at once and a leader in order, giving the lease back.
+        """
+        self._leads = leads = asyncio.Event()
+        sessions = asyncio.ensure_future(self._sessions(self._client.fenced(candidate.fence)))
 
         async def lead() -> None:
-            leading.set()
+            leads.set()
             self.metrics.leader.set(1)
             try:
-                await self._sessions(fenced)
+                await sessions
             finally:
                 self.metrics.leader.set(0)
 
         run = asyncio.ensure_future(candidate.run(lead))
-        stop = asyncio.ensure_future(self._stopping.wait())
         try:
-            await asyncio.wait((run, stop), return_when=asyncio.FIRST_COMPLETED)
-            if not run.done() and not leading.is_set():
-                run.cancel()
-            try:
-                await run
-            except asyncio.CancelledError:
-                if not self._stopping.is_set():
-                    raise
+            await asyncio.wait((run, sessions), return_when=asyncio.FIRST_COMPLETED)
+            await (run if leads.is_set() or run.done() else sessions)
         finally:
-            for task in (run, stop):
+            for task in (run, sessions):
                 task.cancel()
-            await asyncio.gather(run, stop, return_exceptions=True)
+            await asyncio.gather(run, sessions, return_exceptions=True)
+            leads.clear()
 
     async def _sessions(self, client: Client) -> None:
         rebuild = self._configuration.rebuild
         last_rebuild: float | None = None
         while not self._stopping.is_set():
             self._renew.clear()
-            recorder = self._recorder()
             session = Session(
                 client,
                 self._configuration,
                 self.metrics,
-                recorder=recorder,
+                recording=self._recorder,
                 rng=self._rng,
                 instance=self._instance,
                 clock=self._clock,
             )
             self.session = session
             try:
-                await session.run(self._renew)
+                await session.run(self._renew, self._leads)
             except (InternalError, Drifted) as error:
                 _log.exception("rebuild", reason=str(error))
                 self.metrics.rebuilds.labels("drift" if isinstance(error, Drifted) else "error").inc()
@@ -154,8 +159,6 @@ class Scheduler:
                 await self._rest(wait_s)
             finally:
                 self.session = None
-                if recorder is not None:
-                    recorder.close()
 
     def _recorder(self) -> Recorder | None:
         record = self._configuration.record
@@ -175,15 +178,20 @@ class Scheduler:
         except TimeoutError:
             pass  # rested
 
-    async def _ensure_namespace(self) -> None:
-        namespace = known("Namespace")
+
+class _LeaseInItsNamespace(ApiLease):
+    """A lease whose namespace is made when it turns out to be missing, which in a cluster it never is.
+
+    Looking first would need a right that is good for nothing else.
+    """
+
+    async def put(self, spec: dict[str, Any], old: Lease | None) -> Lease:
+        """Create it, in a new namespace if need be, or replace the version that `old` is."""
         try:
-            await self._client.get(namespace, self._system_namespace)
+            return await super().put(spec, old)
         except NotFound:
-            try:
-                await self._client.create(namespace, {"metadata": {"name": self._system_namespace}})
-            except Conflict:
-                return  # another replica was faster
-        except ApiError as error:
-            # With narrow rights we may not look; the lease will tell whether it is there.
-            _log.debug("namespace_not_seen", namespace=self._system_namespace, reason=str(error))
+            if old is not None:
+                raise
+        with contextlib.suppress(Conflict):  # another replica was faster
+            await self.client.create(known("Namespace"), {"metadata": {"name": self.namespace}})
+        return await super().put(spec, old)

@@ -69,7 +69,7 @@ async def _serve(scheduler: Scheduler, listen: str) -> None:
     if not listen:
         await scheduler.run()
         return
-    async with serving(listen, ready=lambda: scheduler.ready, metrics=scheduler.metrics.text) as url:
+    async with serving(listen, checks=scheduler.checks, metrics=scheduler.metrics.text) as url:
         _log.info("listening", url=url)
         await scheduler.run()
 

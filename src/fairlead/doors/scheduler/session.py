@@ -1,8 +1,9 @@
-"""One life of the core: list, watch, decide, write.
+"""One life of the core: list, watch, wait for the lead, decide, write.
 
-Nothing is decided before everything is listed. Then each turn takes all that has happened, asks the core
-once, and hands its answers to the lanes that write. The subtle thing is who owns what: the core alone
-holds the state; lanes only carry, and what they find out comes back through the inbox like anything else.
+Nothing is decided before everything is listed and we lead; until then what is watched is only kept, and
+nothing that writes runs. Then each turn takes all that has happened, asks the core once, and hands its
+answers to the lanes that write. The subtle thing is who owns what: the core alone holds the state; lanes
+only carry, and what they find out comes back through the inbox like anything else.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import cast
 
 import structlog
@@ -23,7 +25,7 @@ from fairlead.doors.scheduler.configuration import Configuration, seconds
 from fairlead.doors.scheduler.drift import Drift, Drifted
 from fairlead.doors.scheduler.evictor import Evictor
 from fairlead.doors.scheduler.herald import Herald
-from fairlead.doors.scheduler.inbox import Inbox
+from fairlead.doors.scheduler.inbox import Inbox, Latest
 from fairlead.doors.scheduler.metrics import Metrics
 from fairlead.doors.scheduler.recording import Recorder
 from fairlead.doors.scheduler.reporting import Reporting
@@ -70,13 +72,14 @@ class Session:
         metrics: Metrics,
         *,
         rng: random.Random,
-        recorder: Recorder | None = None,
+        recording: Callable[[], Recorder | None] = lambda: None,
         instance: str = "",
         clock: Clock = WALL_CLOCK,
     ) -> None:
         self.core = Core(configuration.settings())
-        self._recorder = recorder
-        self.synced = False
+        self.synced = False  # whether the core has been told everything
+        self._recording = recording
+        self._recorder: Recorder | None = None
         self._clock = clock
         self._metrics = metrics
         self._inbox = Inbox()
@@ -123,63 +126,82 @@ class Session:
             clock=clock,
         )
 
-    async def run(self, stopping: asyncio.Event) -> None:
-        """Schedule until `stopping` is set, then finish what is under way and return.
+    def checks(self, *, leads: bool) -> dict[str, str]:
+        """What must hold for it to be ready, by name: "" or what is wrong."""
+        missing = self._watching.unlisted()
+        found = {"caches": f"not listed yet: {', '.join(missing)}" if missing else ""}
+        if leads:
+            found["core"] = "" if self.synced else "the leader has not begun to plan"
+        return found
+
+    async def run(self, stopping: asyncio.Event, leads: asyncio.Event) -> None:
+        """Watch at once, schedule from when `leads` is set until `stopping` is set; then finish what is
+        under way and return.
 
         Raises LeaseLost when the fence refuses a write, InternalError when the core fails, Drifted when
         too much of what it knows is not so.
         """
         try:
             async with asyncio.TaskGroup() as group:
-                parts = (self._watching, self._binder, self._evictor, self._statuses, self._herald)
-                tasks = [group.create_task(part.run()) for part in parts]
-                tasks.append(group.create_task(self._stop_when(stopping)))
-                self._metrics.watch(self.core, self._writes)
-                await self._load(stopping)
-                tasks.append(group.create_task(self.drift.run()))
-                while not stopping.is_set():
-                    self._turn(self._inbox.take())
-                    if self._recorder is not None and self._recorder.full:
-                        stopping.set()  # the next segment is the next session's
-                    # Let others run between turns, so that a flood of events cannot starve the writes.
-                    await asyncio.sleep(0)
-                    await self._inbox.wait(self._until_wake())
-                await self._drain()
+                tasks = [group.create_task(self._watching.run())]
+                tasks += [group.create_task(self._knock_when(event)) for event in (stopping, leads)]
+                known = await self._stand_by(stopping, leads)
+                if known is not None:
+                    writers = (self._binder, self._evictor, self._statuses, self._herald)
+                    tasks += [group.create_task(part.run()) for part in writers]
+                    tasks.append(group.create_task(self.drift.run()))
+                    await self._lead(known, stopping)
                 for task in tasks:
                     task.cancel()
         except BaseExceptionGroup as several:
             raise worst(several) from several
         finally:
             self._metrics.watch(None)
+            if self._recorder is not None:
+                self._recorder.close()
 
-    async def _stop_when(self, stopping: asyncio.Event) -> None:
-        await stopping.wait()
+    async def _knock_when(self, event: asyncio.Event) -> None:
+        await event.wait()
         self._inbox.knock()
 
-    async def _load(self, stopping: asyncio.Event) -> None:
-        """Wait until everything is listed, and tell the core all of it at once, so that order counts."""
-        listed: list[Event] = []
-        gc.unfreeze()  # what a former session left may go
-        gc.collect()
-        gc.disable()  # loading makes only things that stay: collecting then is time wasted
+    async def _stand_by(self, stopping: asyncio.Event, leads: asyncio.Event) -> list[Event] | None:
+        """Keep what is watched until everything is listed and we lead: all of it; None: told to stop."""
+        latest = Latest()
+        waiting = asyncio.ensure_future(self._watching.synced())
+        waiting.add_done_callback(lambda _: self._inbox.knock())
         try:
-            waiting = asyncio.ensure_future(self._watching.synced())
-            waiting.add_done_callback(lambda _: self._inbox.knock())
-            try:
-                while not waiting.done() and not stopping.is_set():
+            with _loading():
+                while not (waiting.done() or stopping.is_set()):
                     await self._inbox.wait(None)
-                    listed += self._inbox.take()
-                if waiting.done():
-                    waiting.result()
-            finally:
-                waiting.cancel()
-            if not stopping.is_set():
-                self._turn(listed)
-                self.synced = True
-                _log.info("synced", objects=len(listed), pending=len(self.core.state.pending))
+                    latest.take(self._inbox.take())
+            if waiting.done():
+                waiting.result()
         finally:
-            gc.enable()
-            gc.freeze()
+            waiting.cancel()
+        if not (leads.is_set() or stopping.is_set()):
+            _log.info("standing_by", objects=len(latest))
+        while not (leads.is_set() or stopping.is_set()):
+            await self._inbox.wait(None)
+            latest.take(self._inbox.take())
+        return None if stopping.is_set() else latest.all()
+
+    async def _lead(self, known: list[Event], stopping: asyncio.Event) -> None:
+        """Tell the core all that is known at once, so that order counts, and go on from there."""
+        self._recorder = self._recording()
+        self._metrics.watch(self.core, self._writes)
+        with _loading():
+            self._turn(known)
+        self.synced = True
+        _log.info("synced", objects=len(known), pending=len(self.core.state.pending))
+        known.clear()  # the core has it now
+        while not stopping.is_set():
+            self._turn(self._inbox.take())
+            if self._recorder is not None and self._recorder.full:
+                stopping.set()  # the next segment is the next session's
+            # Let others run between turns, so that a flood of events cannot starve the writes.
+            await asyncio.sleep(0)
+            await self._inbox.wait(self._until_wake())
+        await self._drain()
 
     def _until_wake(self) -> float | None:
         at = self.core.wake_at
@@ -244,6 +266,19 @@ class Session:
                 await self._herald.drain()
         except TimeoutError:
             _log.warning("not_drained", writes=self._writes())
+
+
+@contextmanager
+def _loading() -> Iterator[None]:
+    """Loading makes only things that stay: collecting garbage then is time wasted."""
+    gc.unfreeze()  # what a former session left may go
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 def worst(several: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -75,6 +75,12 @@ class Watching:
         for _, reflector in self:
             await reflector.synced()
 
+    def unlisted(self) -> list[str]:
+        """What has not been listed yet, by its name in the API."""
+        if not self._started.is_set():
+            return ["everything"]
+        return [source.resource.plural for source, reflector in self if not reflector.is_synced]
+
     def _start(self, group: asyncio.TaskGroup, source: Source) -> None:
         reflector: Reflector[Any, Any] = Reflector(
             self._client,
