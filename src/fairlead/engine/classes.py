@@ -41,7 +41,8 @@ class PodClass:
 
     `where` counts the class's placed pods by slot, `leaving` those among them that are being deleted.
     `counted_by` are the tallies its pods count in, `carries` the terms its pods bring along,
-    `repelled_by` and `drawn_by` the terms of others that speak of its pods.
+    `repelled_by` and `drawn_by` the terms of others that speak of its pods. `shape` is all that nodes
+    themselves and their resources are asked for.
     """
 
     __slots__ = (
@@ -76,6 +77,7 @@ class PodClass:
         "repelled_by",
         "row_amounts",
         "serial",
+        "shape",
         "shared",
         "soft",
         "soft_version",
@@ -87,6 +89,7 @@ class PodClass:
 
     key: object
     serial: int
+    shape: tuple[object, ...]
     namespace: str
     labels: dict[str, str]
     facts: SpecFacts

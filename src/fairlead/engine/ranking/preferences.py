@@ -14,7 +14,7 @@ spread over hostnames and zones by their owner's and services' selectors.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from fairlead.engine.classes import PodClass
     from fairlead.engine.snapshot.snapshot import Snapshot
 
-__all__ = ["PARTS", "Part"]
+__all__ = ["Part", "concerning", "moving", "total"]
 
 HOSTNAME = "kubernetes.io/hostname"
 
@@ -41,6 +41,24 @@ class Part:
     concerns: Callable[[Snapshot, PodClass], bool]
     score: Callable[[Snapshot, PodClass, Bools], Ints]
     moves: Callable[[Snapshot, PodClass], bool]
+
+
+def concerning(snapshot: Snapshot, cls: PodClass) -> list[Part]:
+    """The parts that have anything to say of the class now."""
+    return [part for part in _PARTS if part.concerns(snapshot, cls)]
+
+
+def moving(snapshot: Snapshot, cls: PodClass) -> bool:
+    """Whether placing pods of the class changes what they would rather have."""
+    return any(part.moves(snapshot, cls) for part in _PARTS)
+
+
+def total(parts: Sequence[Part], snapshot: Snapshot, cls: PodClass, mask: Bools) -> Ints:
+    """The weighted sum of parts, per slot; meaningless outside the mask."""
+    scores: Ints = np.zeros(snapshot.nodes.capacity, np.int64)
+    for part in parts:
+        scores += part.weight * part.score(snapshot, cls, mask)
+    return scores
 
 
 def _likes_nodes(snapshot: Snapshot, cls: PodClass) -> bool:
@@ -177,7 +195,7 @@ def _spreads_its_own(snapshot: Snapshot, cls: PodClass) -> bool:
     return any(constraint.tally in cls.counted_by for constraint in soft_constraints(snapshot, cls))
 
 
-PARTS = (
+_PARTS = (
     Part(3, _meets_soft_taints, _soft_taints, _never),
     Part(2, _likes_nodes, _node_affinity, _never),
     Part(2, _spreads_softly, _soft_spread, _spreads_its_own),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fairlead.engine.classes import PodClass
     from fairlead.engine.snapshot.snapshot import Snapshot
 
-__all__ = ["FULL", "Basis", "Refill", "score", "table"]
+__all__ = ["FULL", "Basis", "Refill", "left", "left_on", "table"]
 
 Doubles = npt.NDArray[np.float64]
 
@@ -38,9 +38,47 @@ _MEMORY_SHIFT = 20
 _AHEAD = 16
 
 
-def score(snapshot: Snapshot, cls: PodClass) -> Ints:
-    """Room, per slot."""
-    return _rooms(snapshot, cls, slice(None), 0)
+def left(snapshot: Snapshot, cls: PodClass, slots: Slots | slice) -> Ints:
+    """Room for one more pod of the class, -1 where resources lack."""
+    nodes = snapshot.nodes
+    rooms = _rooms(snapshot, cls, slots, 0)
+    for row, amount in cls.row_amounts:
+        rooms[nodes.alloc[row][slots] - nodes.used[row][slots] < amount] = -1
+    return rooms
+
+
+def left_on(snapshot: Snapshot, cls: PodClass, slot: int) -> int:
+    """The same for one slot, without the cost of vectors. A test holds the two to each other."""
+    nodes, requests, basis = snapshot.nodes, cls.requests, snapshot.basis.fresh()
+    alloc, used = nodes.alloc, nodes.used
+    more_cpu = more_memory = 0
+    for row, amount in cls.row_amounts:
+        if alloc.item(row, slot) - used.item(row, slot) < amount:
+            return -1
+        if row == CPU_ROW:
+            more_cpu = amount
+        elif row == MEMORY_ROW:
+            more_memory = amount
+    cpu, memory = basis.cpu.item(slot), basis.memory.item(slot)
+    by_cpu, by_memory = float(cpu or 1), float(memory or 1)
+    taken_cpu = nodes.ranked.item(0, slot) + requests.ranked_cpu_milli
+    taken_memory = (nodes.ranked.item(1, slot) + requests.ranked_memory) >> _MEMORY_SHIFT
+    if snapshot.pack:
+        total = int(FULL * taken_cpu / by_cpu) if taken_cpu <= cpu else 0
+        total += int(FULL * taken_memory / by_memory) if taken_memory <= memory else 0
+    else:
+        total = int(FULL * max(cpu - taken_cpu, 0) / by_cpu)
+        total += int(FULL * max(memory - taken_memory, 0) / by_memory)
+    both = cpu > 0 and memory > 0
+    total >>= both
+    if more_cpu or more_memory:
+        better = 0
+        if both:
+            used_cpu, used_memory = used.item(CPU_ROW, slot), used.item(MEMORY_ROW, slot)
+            better = _gap_on(used_cpu, by_cpu, used_memory, by_memory)
+            better -= _gap_on(used_cpu + more_cpu, by_cpu, used_memory + more_memory, by_memory)
+        total += (better + _HALF >> 1) + _HALF
+    return total
 
 
 def table(snapshot: Snapshot, cls: PodClass, slots: Slots, first: int, levels: int) -> Ints:
@@ -123,6 +161,12 @@ def _gap(used_cpu: Ints, by_cpu: Doubles, used_memory: Ints, by_memory: Doubles)
     np.abs(gap, out=gap)
     gap >>= 1
     return gap
+
+
+def _gap_on(used_cpu: int, by_cpu: float, used_memory: int, by_memory: float) -> int:
+    share_of_cpu = min(int(FULL * used_cpu / by_cpu), FULL)
+    share_of_memory = min(int(FULL * (used_memory >> _MEMORY_SHIFT) / by_memory), FULL)
+    return abs(share_of_cpu - share_of_memory) >> 1
 
 
 def _part(amount: Ints, whole: Doubles) -> Ints:

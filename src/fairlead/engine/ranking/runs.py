@@ -19,6 +19,7 @@ import numpy as np
 from fairlead.engine import rules
 from fairlead.engine.ranking import preferences, room
 from fairlead.engine.ranking.choice import best
+from fairlead.engine.ranking.kept import NAME_BITS
 from fairlead.engine.snapshot.nodes import Bools, Ints, Slots
 from fairlead.kube.pod import Pod
 
@@ -41,7 +42,7 @@ def place_run(
         cls = snapshot.class_of(pods[0])
     if cls.facts.volumes or len(pods) == 1:
         slots = _one_by_one(snapshot, cls, pods, mask, priority)
-    elif _rules_that_move(cls) or any(part.moves(snapshot, cls) for part in preferences.PARTS):
+    elif _rules_that_move(cls) or preferences.moving(snapshot, cls):
         slots = _moving(snapshot, cls, pods, mask, priority)
     else:
         slots = _still(snapshot, cls, pods, mask, priority)
@@ -66,12 +67,12 @@ def _still(
 ) -> list[int]:
     """Placements touch only their own node."""
     slots: list[int] = []
-    relative = any(part.concerns(snapshot, cls) for part in preferences.PARTS)
+    liked = preferences.concerning(snapshot, cls)
     while len(slots) < len(pods):
         allowed = snapshot.feasible(cls)
         if mask is not None:
             allowed = allowed & mask
-        found = _heap_run(snapshot, cls, allowed, len(pods) - len(slots), stop_when_full=relative)
+        found = _heap_run(snapshot, cls, allowed, len(pods) - len(slots), liked)
         if not found:
             break
         snapshot.assume_many(pods[len(slots) : len(slots) + len(found)], found, cls, priority)
@@ -80,18 +81,18 @@ def _still(
 
 
 def _heap_run(
-    snapshot: Snapshot, cls: PodClass, allowed: Bools, wanted: int, *, stop_when_full: bool
+    snapshot: Snapshot, cls: PodClass, allowed: Bools, wanted: int, liked: Sequence[preferences.Part]
 ) -> list[int]:
-    """Slots for up to `wanted` pods, with nothing placed yet.
+    """Slots for up to `wanted` pods, with nothing placed yet; fewer when scores change before that.
 
-    `stop_when_full`: scores are relative to the nodes that are left, so when one is full they change.
+    What the class would rather have is relative to the nodes that are left: it changes when one is full.
     """
     candidates = np.flatnonzero(allowed)
     if not len(candidates):
         return []
     nodes = snapshot.nodes
-    rooms = room.score(snapshot, cls)[candidates]
-    beside = _beside(snapshot, cls, allowed)
+    rooms = snapshot.kept.numbers(cls)[candidates] >> NAME_BITS
+    beside = preferences.total(liked, snapshot, cls, allowed) if liked else None
     scores = rooms if beside is None else rooms + beside[candidates]
     best = _best(scores, nodes.rank[candidates], wanted)
     slots = candidates[best]
@@ -121,21 +122,11 @@ def _heap_run(
                 left += int(beside[slot])
         if left < 0 or alone:
             heapq.heappop(heap)
-            if stop_when_full:
+            if liked:
                 break
         else:
             heapq.heapreplace(heap, (-left, rank, column))
     return found
-
-
-def _beside(snapshot: Snapshot, cls: PodClass, allowed: Bools) -> Ints | None:
-    """The part of the score that is not room; None when there is none."""
-    total: Ints | None = None
-    for part in preferences.PARTS:
-        if part.concerns(snapshot, cls):
-            more = part.weight * part.score(snapshot, cls, allowed)
-            total = more if total is None else total + more
-    return total
 
 
 def _takes_node(cls: PodClass) -> bool:
@@ -165,10 +156,14 @@ def _moving(
     if rules.rejection(snapshot, cls) is not None:
         return slots
     moving = _rules_that_move(cls)
-    still = rules.feasible(snapshot, cls, besides=moving)
+    numbers = snapshot.kept.numbers(cls)
+    still = numbers >= 0
+    crowded = rules.crowded(snapshot, cls, besides=moving)
+    if crowded is not None:
+        still &= ~crowded
     if mask is not None:
         still &= mask
-    rooms = room.score(snapshot, cls)
+    rooms = numbers >> NAME_BITS
     # A few pods ahead for all nodes at once, which pays from a few pods on.
     nodes = snapshot.nodes
     levels = min(len(pods) // max(int(np.count_nonzero(still)), 1) + 2, _LEVELS) if len(pods) > _FEW else 0
@@ -181,8 +176,9 @@ def _moving(
         for rule in moving:
             for finding in rule.find(snapshot, cls):
                 allowed = allowed & ~finding.slots
-        beside = _beside(snapshot, cls, allowed)
-        slot = best(snapshot.nodes, rooms if beside is None else rooms + beside, allowed)
+        liked = preferences.concerning(snapshot, cls)
+        scores = rooms + preferences.total(liked, snapshot, cls, allowed) if liked else rooms
+        slot = best(snapshot.nodes, scores, allowed)
         if slot < 0:
             break
         number = added[slot] = added.get(slot, 0) + 1

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from fairlead.engine.classes import PodClass
     from fairlead.engine.snapshot.snapshot import Snapshot
 
-__all__ = ["ORDER", "Rule", "feasible", "fits", "reasons", "rejection", "verdicts"]
+__all__ = ["ORDER", "Rule", "crowded", "fits", "rejection", "suited", "verdicts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,14 @@ ORDER = (
     Rule("Exclusive", exclusive.concerns, exclusive.find, exclusive.fits),
 )
 
-_RESOURCES = next(rule for rule in ORDER if rule.name == "NodeResourcesFit")
+# What nodes say of themselves, whoever is there; resources; and what the pods that are there say.
+_OF_NODES = tuple(
+    rule
+    for rule in ORDER
+    if rule.name
+    in ("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodeDeclaredFeatures")
+)
+_OF_PODS = tuple(rule for rule in ORDER if rule not in _OF_NODES and rule.name != "NodeResourcesFit")
 
 _REJECTIONS: tuple[Callable[[Snapshot, PodClass], Rejection | None], ...] = (
     gates.reject_gated,
@@ -106,26 +113,27 @@ def verdicts(snapshot: Snapshot, cls: PodClass) -> Verdicts:
     return Verdicts(snapshot.nodes, names, findings, None, node_affinity.named_nodes(snapshot, cls))
 
 
-def feasible(snapshot: Snapshot, cls: PodClass, *, besides: Sequence[Rule] = ()) -> Bools:
-    """Per slot: whether no rule refuses, `besides` not asked.
-
-    The same as ``verdicts(...).feasible``, without the reasons.
-    """
+def suited(snapshot: Snapshot, cls: PodClass) -> Bools:
+    """Per slot: whether no rule refuses that reads nothing but the node; it stands until a node changes."""
     allowed = snapshot.nodes.alive.copy()
-    if rejection(snapshot, cls) is not None:
-        allowed[:] = False
-        return allowed
     named = node_affinity.named_nodes(snapshot, cls)
     if named is not None:
         allowed &= named
-    for rule in ORDER:
-        if rule is _RESOURCES:
-            for row, amount in cls.row_amounts:
-                allowed &= resources.enough(snapshot, row, amount)
-        elif rule.concerns(cls) and rule not in besides:
+    for rule in _OF_NODES:
+        if rule.concerns(cls):
             for finding in rule.find(snapshot, cls):
                 allowed &= ~finding.slots
     return allowed
+
+
+def crowded(snapshot: Snapshot, cls: PodClass, *, besides: Sequence[Rule] = ()) -> Bools | None:
+    """Per slot: whether a rule refuses that reads what pods are there, `besides` not asked; None: nowhere."""
+    refused: Bools | None = None
+    for rule in _OF_PODS:
+        if rule.concerns(cls) and rule not in besides:
+            for finding in rule.find(snapshot, cls):
+                refused = finding.slots if refused is None else refused | finding.slots
+    return refused
 
 
 def fits(snapshot: Snapshot, cls: PodClass, slot: int) -> bool:

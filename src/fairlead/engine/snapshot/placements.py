@@ -15,6 +15,7 @@ import numpy as np
 
 from fairlead.engine.classes import PodClass
 from fairlead.engine.requests import Requests, usage_of
+from fairlead.engine.snapshot.changes import Changes
 from fairlead.engine.snapshot.counts import Tally
 from fairlead.engine.snapshot.nodes import Ints, NodeColumns, Slots
 from fairlead.engine.snapshot.placed import Placed
@@ -59,6 +60,7 @@ class Placements:
         self._placed: dict[str, Placed] = {}
         self._on: dict[int, dict[str, Placed]] = {}
         self._homeless: dict[str, dict[str, Placed]] = {}
+        self.changes = Changes()
         self._undo: list[tuple[bool, Placed]] = []
         self._trials = 0
         # By threshold and whether only our own pods count; see `used_below`.
@@ -267,6 +269,7 @@ class Placements:
         """Count equal pods (negative numbers: taken away) in what is kept per slot; no slot twice."""
         nodes = self.nodes
         used = nodes.used
+        self.changes.note(slots)
         for row, amount in rows:
             used[row, slots] += numbers * amount
         nodes.ranked[0, slots] += numbers * usage.ranked_cpu_milli

@@ -211,6 +211,16 @@ class Classes:
         cls.spread_cache = {}
         cls.soft, cls.soft_version = self.spread_of(pod, "ScheduleAnyway"), -1
         cls.own_constraints = bool(spec.topology_spread_constraints)
+        requests = facts.requests
+        cls.shape = (
+            cls.row_amounts,
+            requests.ranked_cpu_milli,
+            requests.ranked_memory,
+            cls.tolerance,
+            cls.node_mask,
+            cls.node_name,
+            facts.features,
+        )
         self._terms(cls, pod, spec.affinity)
         self._link(cls)
         self._classes[key] = cls

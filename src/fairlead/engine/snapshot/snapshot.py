@@ -2,7 +2,7 @@
 
 Events change only what they touch: a node's event its slot, a pod's event its node and the tallies that
 count its class. Whatever tries something out does so in a `trial`, which takes back all placements made
-in it, exactly. Questions (feasible, verdicts, fits, score, choose) change nothing.
+in it, exactly. Questions (feasible, verdicts, fits, choose) change nothing.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from fairlead.engine import ranking, rules
+from fairlead.engine import rules
 from fairlead.engine.classes import PodClass
-from fairlead.engine.ranking import room, runs
+from fairlead.engine.ranking import choice, room, runs
+from fairlead.engine.ranking.kept import Kept
 from fairlead.engine.reasons import Rejection
 from fairlead.engine.rules import volume_binding
 from fairlead.engine.rules.verdicts import Verdicts
-from fairlead.engine.snapshot.nodes import Bools, Ints, NodeColumns
+from fairlead.engine.snapshot.nodes import Bools, NodeColumns
 from fairlead.engine.snapshot.owners import Owners
 from fairlead.engine.snapshot.placed import Placed
 from fairlead.engine.snapshot.placements import Placements
@@ -91,6 +92,7 @@ class Snapshot(Placements):
         self.owners = Owners()
         self.pack = ranking_mode == "pack"
         self.basis = room.Basis(nodes)
+        self.kept = Kept(self)
 
     # Events
 
@@ -229,7 +231,7 @@ class Snapshot(Placements):
 
     def feasible(self, cls: PodClass) -> Bools:
         """Per slot: whether a pod of the class may be placed there now."""
-        return rules.feasible(self, cls)
+        return choice.feasible(self, cls)
 
     def rejection(self, cls: PodClass) -> Rejection | None:
         """Why the class is refused before any node is looked at, if it is."""
@@ -243,19 +245,12 @@ class Snapshot(Placements):
         """Whether a pod of the class may be placed on one node now."""
         return rules.fits(self, cls, slot)
 
-    def score(self, cls: PodClass, mask: Bools) -> Ints:
-        """Per slot: how good a place it is, among those in the mask (what lies outside is meaningless)."""
-        return ranking.score(self, cls, mask)
-
     def choose(self, cls: PodClass, mask: Bools | None = None) -> int:
         """The best feasible slot (within the mask), -1 when there is none.
 
         Ties go to the first by node name: reproducible, and a reader can check it by eye.
         """
-        allowed = self.feasible(cls)
-        if mask is not None:
-            allowed = allowed & mask
-        return ranking.best(self.nodes, self.score(cls, allowed), allowed)
+        return choice.choose(self, cls, mask)
 
     def place_run(
         self,
