@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from fairlead.engine.classes import PodClass
     from fairlead.engine.snapshot.snapshot import Snapshot
 
-__all__ = ["ORDER", "Rule", "crowded", "fits", "rejection", "suited", "verdicts"]
+__all__ = ["ORDER", "Rule", "crowded", "fits", "reasons", "rejection", "suited", "verdicts"]
 
 
 @dataclass(frozen=True, slots=True)
