@@ -29,6 +29,7 @@ async def test_a_held_pod_says_why_in_kube_schedulers_words(ours: Shop):
     assert condition["reason"] == "Unschedulable"
     assert "nodes are available: " in condition["message"]
     assert "1 Insufficient cpu" in condition["message"]
+    assert condition["message"].endswith("Preemption is not helpful for scheduling.")
     assert event["message"] == condition["message"]
     assert event["type"] == "Warning"
     assert event["action"] == "Scheduling"

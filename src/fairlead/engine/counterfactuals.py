@@ -35,11 +35,18 @@ _LABELS_SHOWN = 8
 
 
 def suggest(
-    snapshot: Snapshot, cls: PodClass, verdicts: Verdicts, priority: int, budgets: Budgets | None = None
+    snapshot: Snapshot,
+    cls: PodClass,
+    verdicts: Verdicts,
+    priority: int,
+    budgets: Budgets | None = None,
+    *,
+    may_preempt: bool = True,
 ) -> list[str]:
     """What would make some node feasible, one sentence part each; empty when nobody knows.
 
-    `priority` is the one that counts; `budgets` are those that preemption must respect.
+    `priority` is the one that counts; `budgets` are those that preemption must respect. `may_preempt`:
+    the pod's preemption policy allows it.
     """
     if verdicts.rejection is not None:
         return _for_rejection(cls, verdicts)
@@ -55,7 +62,7 @@ def suggest(
         slots = only.get(rule, [])
         if slots:
             found += suggestion(snapshot, cls, slots)
-    found += _evict(snapshot, cls, verdicts, priority, budgets)
+    found += _evict(snapshot, cls, verdicts, priority, budgets, may_preempt=may_preempt)
     return found
 
 
@@ -168,7 +175,13 @@ def _amount(resource: str, amount: int) -> str:
 
 
 def _evict(
-    snapshot: Snapshot, cls: PodClass, verdicts: Verdicts, priority: int, budgets: Budgets | None
+    snapshot: Snapshot,
+    cls: PodClass,
+    verdicts: Verdicts,
+    priority: int,
+    budgets: Budgets | None,
+    *,
+    may_preempt: bool,
 ) -> list[str]:
     """The fewest pods of one node whose going would make it feasible; first those that may go."""
     best: tuple[tuple[int, int, int, str], list[Placed], list[bool]] | None = None
@@ -187,6 +200,8 @@ def _evict(
         return []
     (_, _, _, node), leaving, protected = best
     would = f"preempting {', '.join(placed.key for placed in leaving)} on {node} would"
+    if not may_preempt:
+        return [f"{would}, but the pod may not preempt: its preemptionPolicy is Never"]
     higher = [placed.key for placed in leaving if not may_be_victim(placed.priority, priority)]
     if higher:
         everyone = len(higher) == len(leaving) > 1

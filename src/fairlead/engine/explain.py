@@ -105,11 +105,12 @@ def explain(
         message = available_message(nodes.count, counts)
     elif feasible:
         message = None
+    may_preempt = pod.spec.preemption_policy != "Never"
     return Explanation(
         pod.metadata.key,
         feasible,
         {nodes.name(slot): found for slot, found in texts.items()},
         message,
         {nodes.name(slot): rule for slot, rule in rules.items()},
-        [] if feasible else suggest(snapshot, cls, base, priority, budgets),
+        [] if feasible else suggest(snapshot, cls, base, priority, budgets, may_preempt=may_preempt),
     )

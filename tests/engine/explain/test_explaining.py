@@ -170,6 +170,24 @@ def test_a_budget_that_does_not_allow_it_is_told_where_budgets_are_respected() -
     )
 
 
+def test_a_pod_that_may_not_preempt_is_not_promised_that_it_would() -> None:
+    objects = [node("n", 2), pod("low", 2, on="n", priority=1)]
+    never = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "patient"},
+        "value": 9,
+        "preemptionPolicy": "Never",
+    }
+    says_so = pod("x", 2, priority=9, preemptionPolicy="Never")
+    by_class = pod("x", 2, priorityClassName="patient")
+    for asking in (says_so, by_class):
+        assert suggestions([*objects, never], asking)[-1] == (
+            "preempting default/low on n would, but the pod may not preempt: its preemptionPolicy is Never"
+        )
+        assert Cluster.from_objects([*objects, never]).preempt(asking).node is None
+
+
 def test_the_priority_that_counts_is_the_annotations_here_and_in_preemption() -> None:
     def with_priority(name: str, says: str, **more: Any) -> dict[str, Any]:
         return pod(name, 2, annotations={"priority": says}, **more)
