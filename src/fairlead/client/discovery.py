@@ -11,7 +11,7 @@ from fairlead.client.api import Client
 from fairlead.errors import ApiError, BadObject
 from fairlead.kube.resources import Resource
 
-__all__ = ["served"]
+__all__ = ["scalable", "served"]
 
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 
@@ -36,6 +36,17 @@ async def served(client: Client) -> tuple[Resource, ...]:
             for path in paths:
                 found += await _one(client, path)
     return tuple(found)
+
+
+async def scalable(client: Client, api_version: str, kind: str) -> Resource | None:
+    """The resource of a kind, as an owner reference names it, if it is served with a scale subresource."""
+    group, _, version = api_version.rpartition("/")
+    listed = await _listed(client, f"/apis/{group}/{version}" if group else f"/api/{version}")
+    names = {entry.name for entry in listed}
+    for entry in listed:
+        if entry.kind == kind and f"{entry.name}/scale" in names:
+            return Resource(group, version, entry.name, kind, namespaced=entry.namespaced)
+    return None
 
 
 class _Kind(msgspec.Struct):
@@ -76,8 +87,7 @@ class _Listed(msgspec.Struct):
     namespaced: bool = False
 
 
-class _ResourceList(msgspec.Struct, rename="camel"):
-    group_version: str = ""
+class _ResourceList(msgspec.Struct):
     resources: list[_Listed] = []
 
 
@@ -97,17 +107,21 @@ def _aggregated(said: _Root) -> list[Resource]:
 
 
 async def _one(client: Client, path: str) -> list[Resource]:
+    group, _, version = path.removeprefix("/apis/").removeprefix("/api/").rpartition("/")
+    return [
+        Resource(group, version, entry.name, entry.kind, namespaced=entry.namespaced)
+        for entry in await _listed(client, path)
+        if "/" not in entry.name
+    ]
+
+
+async def _listed(client: Client, path: str) -> list[_Listed]:
+    """What a group's version serves, subresources too; nothing when it is not served, or its server away."""
     try:
-        said = msgspec.json.decode(await client.read(path), type=_ResourceList)
+        return msgspec.json.decode(await client.read(path), type=_ResourceList).resources
     except ApiError as error:
         if error.code not in (404, 503):
             raise
         return []
     except msgspec.MsgspecError as error:
         raise BadObject(f"discovery {path}", "", str(error)) from error
-    group, _, version = said.group_version.rpartition("/")
-    return [
-        Resource(group, version, entry.name, entry.kind, namespaced=entry.namespaced)
-        for entry in said.resources
-        if "/" not in entry.name
-    ]

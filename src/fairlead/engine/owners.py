@@ -30,7 +30,7 @@ class _Owner:
 class Owners:
     """Owners by key, and by the gang that their template names or that their pods are in."""
 
-    __slots__ = ("_by_gang", "_by_uid", "_controls", "_gang_of", "_known")
+    __slots__ = ("_by_gang", "_by_uid", "_controllers", "_controls", "_gang_of", "_known")
 
     def __init__(self, gang_of: Callable[[ObjectMeta, PodSpec], str]) -> None:
         self._gang_of = gang_of
@@ -38,13 +38,14 @@ class Owners:
         self._by_uid: dict[str, _Owner] = {}
         self._by_gang: dict[str, dict[str, None]] = {}  # gang → uids
         self._controls: dict[str, dict[str, None]] = {}  # owner uid → gangs that its pods are in
+        self._controllers: dict[str, dict[str, None]] = {}  # the same the other way round
 
     def seen(self, kind: str, owner: object) -> list[str]:
         """Take note of an owner; the gangs whose size this may change."""
         if not isinstance(owner, Workload | Job):
             return []
         metadata = owner.metadata
-        touched = self.gone(kind, metadata.namespace, metadata.name)
+        touched = self._drop(kind, metadata.namespace, metadata.name, but=metadata.uid)
         template = owner.spec.template
         named = self._gang_of(
             ObjectMeta(
@@ -72,24 +73,24 @@ class Owners:
 
     def gone(self, kind: str, namespace: str, name: str) -> list[str]:
         """Forget an owner; the gangs whose size this may change."""
-        entry = self._known.pop((kind, namespace, name), None)
-        if entry is None:
-            return []
-        self._by_uid.pop(entry.uid, None)
-        touched = self._gangs(entry)
-        for gang in touched:
-            self._by_gang.get(gang, {}).pop(entry.uid, None)
-        return touched
+        return self._drop(kind, namespace, name)
 
     def controls(self, gang: str, uid: str) -> None:
-        """A member of `gang` is controlled by the owner with this UID, whatever its template says.
+        """A member of `gang` is controlled by the owner with this UID; counts if no template says more.
 
         Custom resources keep their template in places of their own; their pods tell.
         """
         if uid:
             self._controls.setdefault(uid, {})[gang] = None
-            if uid in self._by_uid:
+            self._controllers.setdefault(gang, {})[uid] = None
+            owner = self._by_uid.get(uid)
+            if owner is not None and not owner.gang:
                 self._by_gang.setdefault(gang, {})[uid] = None
+
+    def emptied(self, gang: str) -> None:
+        """A gang has no members any more. Owners that are known will make new ones; others are forgotten."""
+        for uid in [uid for uid in self._controllers.get(gang, ()) if uid not in self._by_uid]:
+            self._uncontrol(uid)
 
     def desired(self, gang: str) -> tuple[int, float]:
         """(pods that all owners of the gang want, creation time of the newest owner)."""
@@ -98,6 +99,26 @@ class Owners:
         counted = [owner for owner in owners if owner.parent not in named]
         newest = max((owner.created for owner in owners), default=0.0)
         return sum(owner.desired for owner in counted), newest
+
+    def _drop(self, kind: str, namespace: str, name: str, *, but: str = "") -> list[str]:
+        """Take an owner out; what its pods are in stays known if it is only about to change (`but`)."""
+        entry = self._known.pop((kind, namespace, name), None)
+        if entry is None:
+            return []
+        self._by_uid.pop(entry.uid, None)
+        touched = self._gangs(entry)
+        for gang in touched:
+            self._by_gang.get(gang, {}).pop(entry.uid, None)
+        if entry.uid != but:
+            self._uncontrol(entry.uid)
+        return touched
+
+    def _uncontrol(self, uid: str) -> None:
+        for gang in self._controls.pop(uid, ()):
+            uids = self._controllers[gang]
+            del uids[uid]
+            if not uids:
+                del self._controllers[gang]
 
     def _gangs(self, owner: _Owner) -> list[str]:
         found = dict.fromkeys([owner.gang] if owner.gang else [])

@@ -20,6 +20,7 @@ __all__ = [
     "PodGroup",
     "PodTemplate",
     "PriorityClass",
+    "Scale",
     "Service",
     "Workload",
     "WorkloadSpec",
@@ -65,6 +66,19 @@ class Workload(Object, frozen=True, gc=False):
     status: WorkloadStatus = WorkloadStatus()
     kind: str = ""
     api_version: str = ""
+
+
+class ScaleSpec(Object, frozen=True, gc=False):
+    """How many are wanted; none is what is not said."""
+
+    replicas: Int32 = 0
+
+
+class Scale(Object, frozen=True, gc=False):
+    """What the ``scale`` subresource shows of any object that has a number of replicas."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ScaleSpec = ScaleSpec()
 
 
 class JobSpec(Object, frozen=True, gc=False):

@@ -17,7 +17,7 @@ import structlog
 from fairlead.client.reflector import Reflector
 from fairlead.doors.scheduler.inbox import Inbox
 from fairlead.doors.scheduler.metrics import Metrics
-from fairlead.doors.scheduler.sources import Source, core_events, trimmed
+from fairlead.doors.scheduler.sources import Source, trimmed
 from fairlead.doors.scheduler.watching import Watching
 from fairlead.engine.core.core import Core
 from fairlead.engine.core.events import Gone, Seen
@@ -72,7 +72,7 @@ class Drift:
             missed = await reflector.missed()
             found += self._count(source, missed, "the watch missed it")
             for key in missed:
-                await self._inbox.put(core_events(source, await reflector.mend(key)))
+                await self._watching.tell(source, await reflector.mend(key))
         # Once the core has been told everything it should agree with the watch.
         await self._inbox.empty()
         for source, reflector in self._watching:

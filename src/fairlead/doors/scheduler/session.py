@@ -29,6 +29,7 @@ from fairlead.doors.scheduler.inbox import Inbox, Latest
 from fairlead.doors.scheduler.metrics import Metrics
 from fairlead.doors.scheduler.recording import Recorder
 from fairlead.doors.scheduler.reporting import Reporting
+from fairlead.doors.scheduler.scales import Scales
 from fairlead.doors.scheduler.sources import Source, trimmed
 from fairlead.doors.scheduler.statuses import Statuses
 from fairlead.doors.scheduler.volumes import Volumes
@@ -83,10 +84,15 @@ class Session:
         self._clock = clock
         self._metrics = metrics
         self._inbox = Inbox()
-        self._watching = Watching(
-            client, self._inbox, settle_s=seconds(configuration.drift.settle), rng=rng, clock=clock
-        )
         state = self.core.state
+        self._watching = Watching(
+            client,
+            self._inbox,
+            Scales(client, state.ours, clock),
+            settle_s=seconds(configuration.drift.settle),
+            rng=rng,
+            clock=clock,
+        )
         self._volumes = Volumes(client, state.snapshot.storage)
         self._statuses = Statuses(client, state.pending.get, clock=clock)
         lane = EventLane(
@@ -231,8 +237,7 @@ class Session:
                 placed = self.core.state.snapshot.placed(action.pod)
                 self._binder.put(action, self._volumes.wanted(placed), decided_at)
             elif isinstance(action, HoldPod):
-                if action.unschedulable:
-                    self._statuses.hold(action)
+                self._statuses.hold(action)
             elif isinstance(action, NominatePod):
                 self._statuses.nominate(action)
             elif isinstance(action, EvictPod):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import structlog
@@ -18,7 +18,9 @@ from fairlead.client.clock import Clock
 from fairlead.client.discovery import served
 from fairlead.client.reflector import Reflector, Tuning
 from fairlead.client.retry import Backoff
+from fairlead.client.view import Event as WatchEvent
 from fairlead.doors.scheduler.inbox import Inbox
+from fairlead.doors.scheduler.scales import Scales
 from fairlead.doors.scheduler.sources import POD_GROUP_GROUPS, Source, core_events, pod_groups, sources
 from fairlead.errors import ApiError, BadObject, Unreachable
 from fairlead.kube.resources import Resource
@@ -34,10 +36,18 @@ class Watching:
     """See the module. Cancelled, the streams are closed; what was put in the inbox stays there."""
 
     def __init__(
-        self, client: Client, inbox: Inbox, *, settle_s: float, rng: random.Random, clock: Clock
+        self,
+        client: Client,
+        inbox: Inbox,
+        scales: Scales,
+        *,
+        settle_s: float,
+        rng: random.Random,
+        clock: Clock,
     ) -> None:
         self._client = client
         self._inbox = inbox
+        self._scales = scales
         self._settle_s = settle_s
         self._rng = rng
         self._clock = clock
@@ -54,6 +64,7 @@ class Watching:
             for source in sources(resources):
                 self._start(group, source)
             self._started.set()
+            group.create_task(self._scales.run(self._inbox.put))
             while True:
                 await asyncio.sleep(_DISCOVER_S * self._rng.uniform(1.0, 1.5))
                 await self._discover(group)
@@ -97,9 +108,15 @@ class Watching:
 
     async def _feed(self, source: Source, reflector: Reflector[Any, Any]) -> None:
         async for batch in reflector.batches():
-            events = core_events(source, batch)
-            if events:
-                await self._inbox.put(events)
+            await self.tell(source, batch)
+
+    async def tell(self, source: Source, batch: Iterable[WatchEvent[Any, Any]]) -> None:
+        """Put in the inbox what the core is to know of a batch; sizes of owners come before their pods."""
+        events = core_events(source, batch)
+        if source.kind == "Pod":
+            events = [*await self._scales.before(events), *events]
+        if events:
+            await self._inbox.put(events)
 
     async def _discover(self, group: asyncio.TaskGroup) -> None:
         known = {source.resource.group for source, _ in self if source.kind == "PodGroup"}

@@ -1,0 +1,225 @@
+"""How many pods custom owners of gangs want, read from their ``scale`` subresource.
+
+Nobody may watch kinds that he cannot name beforehand, so they are read: an owner before its first pod is
+told, again when its pods come and go, and every few seconds while some of them wait. The subtle thing is
+that order: were the pod told first, the part of a gang that exists when we start might pass for all of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import structlog
+
+from fairlead.client.api import Client
+from fairlead.client.clock import Clock
+from fairlead.client.discovery import scalable
+from fairlead.client.wire import object_path, read_as
+from fairlead.engine.core.events import Event, Gone, Seen
+from fairlead.engine.core.state import KINDS
+from fairlead.engine.gangs import MIN_MEMBER, gang_of
+from fairlead.errors import ApiError, BadObject, NotFound, Unreachable
+from fairlead.kube.meta import ObjectMeta, OwnerReference
+from fairlead.kube.pod import Pod
+from fairlead.kube.resources import Resource, known
+from fairlead.kube.workloads import Job, Scale, Workload, WorkloadSpec
+
+__all__ = ["Scales"]
+
+_log = structlog.get_logger(__name__)
+
+_WATCHED = frozenset((known(kind).group, kind) for kind, struct in KINDS.items() if struct in (Workload, Job))
+
+_IN_FLIGHT = 16
+_LOOK_S = 0.5
+_PER_LOOK = 10  # reads a look: however many owners wait, the API server is not asked faster than this
+_AGAIN_S = 2.0  # well within the time that a gang waits to settle
+_REFUSED_S = 30.0  # until what was refused, or is not there, is asked for again
+_PATIENCE_S = 5.0  # how long pods are held back for the first answer
+
+
+@dataclass(slots=True)
+class _Owner:
+    """`due` is when to read it, `rests` until when not to, `told` what the core knows of it."""
+
+    reference: OwnerReference
+    namespace: str
+    due: float = math.inf
+    rests: float = math.inf  # for ever while it is being read
+    told: Workload | None = None
+    pods: dict[str, bool] = field(default_factory=dict)  # by name: whether it waits for a node
+
+    @property
+    def waits(self) -> bool:
+        """Whether its size may matter: somebody waits, or it wants pods and has none."""
+        return not self.pods or any(self.pods.values())
+
+    @property
+    def kind(self) -> str:
+        """Its kind as the core is told it: two groups may have the same."""
+        group = self.reference.api_version.rpartition("/")[0]
+        return f"{self.reference.kind}.{group}" if group else self.reference.kind
+
+
+class Scales:
+    """See the module. `ours` tells whether a pod is ours to place.
+
+    Only reads. Cancelled, nothing is half-done.
+    """
+
+    def __init__(self, client: Client, ours: Callable[[Pod], bool], clock: Clock) -> None:
+        self._client = client
+        self._slots = asyncio.Semaphore(_IN_FLIGHT)
+        self._finding = asyncio.Lock()
+        self._ours = ours
+        self._clock = clock
+        self._owners: dict[str, _Owner] = {}
+        self._owner_of: dict[str, str] = {}  # pod → uid of its owner
+        self._kinds: dict[tuple[str, str], tuple[Resource | None, float]] = {}
+        self._reported: dict[str, None] = {}
+        self._some = asyncio.Event()
+
+    async def before(self, events: Sequence[Event]) -> list[Event]:
+        """Take note of what happens to pods; what the core must be told before it."""
+        new = self._note(events)
+        if not new:
+            return []
+        self._some.set()
+        told = await asyncio.gather(*(self._read(owner) for owner in new))
+        return [event for events in told for event in events]
+
+    async def run(self, tell: Callable[[Sequence[Event]], Awaitable[None]]) -> None:
+        """Read again what may have changed, for ever."""
+        while True:
+            if not self._owners:
+                self._some.clear()
+                await self._some.wait()
+            await asyncio.sleep(_LOOK_S)
+            now = self._clock.now()
+            due = sorted((one for one in self._owners.values() if one.due <= now), key=lambda one: one.due)
+            for owner in due[:_PER_LOOK]:
+                await tell(await self._read(owner))
+
+    def _note(self, events: Iterable[Event]) -> list[_Owner]:
+        """Take note of pods; owners that were not known."""
+        new: list[_Owner] = []
+        for event in events:
+            if isinstance(event, Gone):
+                self._leave(f"{event.namespace}/{event.name}")
+                continue
+            pod = event.object if isinstance(event, Seen) else None
+            if not isinstance(pod, Pod):
+                continue
+            reference, key = self._custom_owner(pod), pod.metadata.key
+            if self._owner_of.get(key, "") != (reference.uid if reference else ""):
+                self._leave(key)
+            if reference is None:
+                continue
+            owner = self._owners.get(reference.uid)
+            if owner is None:
+                owner = self._owners[reference.uid] = _Owner(reference, pod.metadata.namespace)
+                new.append(owner)
+            elif key not in owner.pods:
+                self._soon(owner)
+            self._owner_of[key] = reference.uid
+            owner.pods[key] = not (
+                pod.spec.node_name or pod.terminal or pod.metadata.deletion_timestamp is not None
+            )
+        return new
+
+    def _leave(self, pod: str) -> None:
+        owner = self._owners.get(self._owner_of.pop(pod, ""))
+        if owner is not None:
+            owner.pods.pop(pod, None)
+            self._soon(owner)
+
+    def _soon(self, owner: _Owner) -> None:
+        owner.due = min(owner.due, max(owner.rests, self._clock.now()))
+
+    def _custom_owner(self, pod: Pod) -> OwnerReference | None:
+        """The owner whose scale may tell how large the pod's gang is to become."""
+        owner = pod.metadata.controller
+        if owner is None or (owner.api_version.rpartition("/")[0], owner.kind) in _WATCHED:
+            return None
+        if not owner.uid or MIN_MEMBER in pod.metadata.annotations or not gang_of(pod.metadata, pod.spec):
+            return None
+        return owner if self._ours(pod) else None
+
+    async def _read(self, owner: _Owner) -> list[Event]:
+        """Ask for an owner's scale, and plan when to ask again; what the core is to be told of it."""
+        owner.due = owner.rests = math.inf
+        now, again_s = owner.told, _AGAIN_S
+        try:
+            async with self._slots, asyncio.timeout(_PATIENCE_S):
+                now = await self._scale(owner)
+            if now is None:
+                again_s = _REFUSED_S
+        except ApiError as error:
+            self._report(owner, error)
+            again_s = _REFUSED_S
+        except (Unreachable, BadObject, TimeoutError) as error:
+            _log.info("scale_not_read", owner=_name(owner), reason=str(error) or "no answer in time")
+        owner.rests = self._clock.now() + again_s
+        if not owner.pods and (now is None or not now.spec.replicas):
+            self._owners.pop(owner.reference.uid, None)  # nobody to wait for
+            now = None
+        elif owner.waits:
+            owner.due = owner.rests
+        before, owner.told = owner.told, now
+        if now == before:
+            return []
+        if now is not None:
+            return [Seen(owner.kind, now)]
+        assert before is not None
+        metadata = before.metadata
+        return [Gone(owner.kind, metadata.namespace, metadata.name, metadata.uid)]
+
+    async def _scale(self, owner: _Owner) -> Workload | None:
+        """The owner with its desired replicas; None when it is gone or its kind has no such thing."""
+        reference = owner.reference
+        resource = await self._resource(reference.api_version, reference.kind)
+        if resource is None:
+            return None
+        namespace = owner.namespace if resource.namespaced else None
+        try:
+            answer = await self._client.read(object_path(resource, namespace, reference.name, "scale"))
+        except NotFound:
+            return None
+        scale = read_as(answer, Scale)
+        found = scale.metadata
+        if found.uid != reference.uid:
+            return None  # another of the same name
+        metadata = ObjectMeta(
+            name=reference.name,
+            namespace=owner.namespace,
+            uid=found.uid,
+            creation_timestamp=found.creation_timestamp,
+        )
+        return Workload(metadata, WorkloadSpec(replicas=max(0, scale.spec.replicas)))
+
+    async def _resource(self, api_version: str, kind: str) -> Resource | None:
+        async with self._finding:  # whoever asks for the same meanwhile finds the answer
+            key, now = (api_version, kind), self._clock.now()
+            found, until = self._kinds.get(key, (None, -math.inf))
+            if now >= until:
+                found = await scalable(self._client, api_version, kind)
+                self._kinds[key] = found, math.inf if found is not None else now + _REFUSED_S
+            return found
+
+    def _report(self, owner: _Owner, error: ApiError) -> None:
+        """Once for a kind: without its scale the members that are there are counted."""
+        if owner.kind not in self._reported:
+            self._reported[owner.kind] = None
+            _log.warning(
+                "scale_refused",
+                owner=_name(owner),
+                reason=str(error),
+                consequence="gangs of this kind's pods count the members that are there",
+            )
+
+
+def _name(owner: _Owner) -> str:
+    return f"{owner.kind} {owner.namespace}/{owner.reference.name}"
