@@ -155,6 +155,7 @@ class Gangs:
             record.pods.pop(uid, None)
             if not record.pods:
                 del self._records[name]
+                self._owners.emptied(name)
             self._touch(name)
         return name
 
