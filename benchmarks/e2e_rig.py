@@ -7,6 +7,7 @@ server works. Binds are seen by a watch in a process of its own, which costs eve
 from __future__ import annotations
 
 import asyncio
+import itertools
 import multiprocessing
 import os
 import re
@@ -160,18 +161,28 @@ def _observe(config: Path, number: int, prefix: str, pipe: Any) -> None:
 
 async def _watch(config: Path, number: int, prefix: str, pipe: Any) -> None:
     named = re.compile(rb'"name":"(%b[^"]*)"' % prefix.encode())
+    versioned = re.compile(rb'"resourceVersion":"(\d+)"')
     bound: dict[str, float] = {}
     async with Connection(kubeconfig.load(config)) as connection:
         version = (await Client(connection).list(POD, NAMESPACE)).resource_version
-        path = object_path(POD, NAMESPACE, query={"watch": "true", "resourceVersion": version})
-        async with connection.stream(path, inactivity_s=PATIENCE_S) as stream:
-            pipe.send("ready")
-            lines = Lines(1 << 20)
-            while len(bound) < number:
-                for line in lines.feed(await stream.read()):
-                    if isinstance(line, bytes) and b'"nodeName":"' in line and (found := named.search(line)):
-                        bound.setdefault(found[1].decode(), time.monotonic())
-    pipe.send(bound)
+        # A busy API server ends the watch of whoever reads too slowly: it goes on where it was.
+        for opened in itertools.count():
+            path = object_path(POD, NAMESPACE, query={"watch": "true", "resourceVersion": version})
+            async with connection.stream(path, inactivity_s=PATIENCE_S) as stream:
+                if not opened:
+                    pipe.send("ready")
+                lines = Lines(1 << 20)
+                while chunk := await stream.read():
+                    for line in lines.feed(chunk):
+                        if not isinstance(line, bytes):
+                            continue
+                        if seen := versioned.search(line):
+                            version = seen[1].decode()
+                        if b'"nodeName":"' in line and (found := named.search(line)):
+                            bound.setdefault(found[1].decode(), time.monotonic())
+                    if len(bound) >= number:
+                        pipe.send(bound)
+                        return
 
 
 async def bind_only(config: Path, nodes: int) -> None:
