@@ -44,6 +44,13 @@ class Right:
     resource: str
     verb: str
 
+    def covers(self, other: Right) -> bool:
+        """Whether who has this one has the other: ``*`` is any group, ``*/scale`` the scale of anything."""
+        plural, _, subresource = self.resource.partition("/")
+        wanted, _, of_it = other.resource.partition("/")
+        same = plural in ("*", wanted) and subresource == of_it
+        return same and self.verb == other.verb and self.group in ("*", other.group)
+
     def __str__(self) -> str:
         return f"{self.verb} {self.resource}" + (f".{self.group}" if self.group else "")
 
