@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.doors.scheduler.configuration import Configuration, load, merged, seconds
+from fairlead.doors.scheduler.configuration import Configuration, load, merged
 from fairlead.errors import BadInput
+from fairlead.kube.duration import seconds
 
 HEAD = "apiVersion: fairlead.dev/v1alpha1\nkind: FairleadConfiguration\n"
 

@@ -6,7 +6,6 @@ Flags win over the file. Every mistake names the field. Durations are spelt as K
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -19,14 +18,13 @@ from fairlead.engine.order import QueueOrder
 from fairlead.engine.priority import PriorityAnnotation
 from fairlead.engine.settings import Settings
 from fairlead.errors import BadInput
+from fairlead.kube.duration import Duration, seconds
 from fairlead.kube.selectors import LabelSelector
 
-__all__ = ["API_VERSION", "KIND", "Configuration", "load", "merged", "seconds"]
+__all__ = ["API_VERSION", "KIND", "Configuration", "load", "merged"]
 
 API_VERSION = "fairlead.dev/v1alpha1"
 KIND = "FairleadConfiguration"
-
-Duration = str | int | float
 
 
 class _Section(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
@@ -188,28 +186,6 @@ def merged(fields: Mapping[str, Any], flags: Mapping[str, Any], *, where: str = 
         raise BadInput(f"{where}: {_readable(str(error))}") from None
     _check(found, where)
     return found
-
-
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h))+")
-
-
-def seconds(duration: Duration) -> float:
-    """A duration in seconds.
-
-    >>> seconds("1h30m"), seconds("500ms"), seconds(5)
-    (5400.0, 0.5, 5.0)
-    """
-    if isinstance(duration, str):
-        text = duration.strip()
-        if _DURATION.fullmatch(text) is None:
-            raise ValueError(f"{duration!r} is not a duration like 90s, 10m or 1h30m")
-        return float(
-            sum(float(number) * _UNITS[unit] for number, unit in re.findall(r"([\d.]+)(ms|s|m|h)", text))
-        )
-    if duration < 0:
-        raise ValueError(f"{duration!r} is negative")
-    return float(duration)
 
 
 def _check(found: Configuration, where: str) -> None:

@@ -20,12 +20,13 @@ import structlog
 from fairlead.client.api import Client
 from fairlead.client.clock import WALL_CLOCK, Clock
 from fairlead.client.election import ApiLease, Election
-from fairlead.doors.scheduler.configuration import Configuration, seconds
+from fairlead.doors.scheduler.configuration import Configuration
 from fairlead.doors.scheduler.drift import Drifted
 from fairlead.doors.scheduler.metrics import Metrics
 from fairlead.doors.scheduler.recording import Recorder
 from fairlead.doors.scheduler.session import InternalError, Session
 from fairlead.errors import Conflict, LeaseLost, NotFound
+from fairlead.kube.duration import seconds
 from fairlead.kube.resources import known
 from fairlead.kube.workloads import Lease
 

@@ -21,7 +21,7 @@ from fairlead.client.api import Client
 from fairlead.client.clock import WALL_CLOCK, Clock
 from fairlead.client.events import EventLane
 from fairlead.doors.scheduler.binder import Binder
-from fairlead.doors.scheduler.configuration import Configuration, seconds
+from fairlead.doors.scheduler.configuration import Configuration
 from fairlead.doors.scheduler.drift import Drift, Drifted
 from fairlead.doors.scheduler.evictor import Evictor
 from fairlead.doors.scheduler.herald import Herald
@@ -46,6 +46,7 @@ from fairlead.engine.core.actions import (
 from fairlead.engine.core.core import Core
 from fairlead.engine.core.events import Event, Seen
 from fairlead.errors import LeaseLost
+from fairlead.kube.duration import seconds
 from fairlead.kube.pod import Pod
 from fairlead.kube.resources import known
 from fairlead.kube.workloads import PodDisruptionBudget
