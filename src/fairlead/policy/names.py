@@ -1,0 +1,38 @@
+"""What pods, workloads and objects are marked with. One list, because doors read each other's marks."""
+
+from __future__ import annotations
+
+from fairlead.kube.resources import Resource
+
+__all__ = [
+    "API_VERSION",
+    "DELETION_COST",
+    "EXCLUSIVE_LABEL",
+    "GROUP",
+    "LEDGERS",
+    "POLICIES",
+    "POLICY_ANNOTATION",
+    "REPLICAS_LABEL",
+    "SLOT_ANNOTATION",
+    "TIER_ANNOTATION",
+    "TOKEN_ANNOTATION",
+]
+
+GROUP = "fairlead.dev"
+API_VERSION = "fairlead.dev/v1alpha1"
+
+POLICIES = Resource(GROUP, "v1alpha1", "placementpolicies", "PlacementPolicy", namespaced=False)
+LEDGERS = Resource(GROUP, "v1alpha1", "placementledgers", "PlacementLedger")
+
+# On pods, written at admission or as Binding annotations.
+POLICY_ANNOTATION = "fairlead.dev/policy"
+SLOT_ANNOTATION = "fairlead.dev/slot"
+TIER_ANNOTATION = "fairlead.dev/tier"
+# Ties a pod, which has no UID and often no name at admission, to its place in the ledger.
+TOKEN_ANNOTATION = "fairlead.dev/slot-token"
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+
+# On workloads: single or multiple, where the number of replicas would say otherwise.
+REPLICAS_LABEL = "fairlead.dev/replicas"
+# On pods that have a node to themselves, with anti-affinity against it.
+EXCLUSIVE_LABEL = "fairlead.dev/exclusive"
