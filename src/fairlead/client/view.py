@@ -71,12 +71,13 @@ class Synced(msgspec.Struct, frozen=True, gc=False):
 class Spoiled(msgspec.Struct, Generic[K], frozen=True, gc=False):
     """An object exists that we cannot read. `last` is what was kept of it, now stale; None if never read.
 
-    Not a deletion: whatever it holds in the cluster, it still holds.
+    Not a deletion: whatever it holds in the cluster, it still holds. `body` is what came, or its start.
     """
 
     key: str
     last: K | None
     error: BadObject
+    body: bytes = b""
 
 
 Event = Added[T] | Modified[T, K] | Deleted[T, K] | Synced | Spoiled[K]
@@ -299,7 +300,7 @@ class View(Generic[T, K]):
         if known is None:
             known = self._known[key] = _Entry(meta.uid, version, None, readable=False)
         known.version, known.error = version, bad
-        batch.append(Spoiled(key, known.value, bad))
+        batch.append(Spoiled(key, known.value, bad, body))
         if self._listed is None:
             self._reach(meta.resource_version)
 

@@ -69,8 +69,8 @@ class Cluster:
         self.pods: dict[str, Pod] = {}
         # Pods that cannot be made sense of: they are held, everything else goes on.
         self.broken: dict[str, BadObject] = {}
-        # What can be told of them all the same: their names and gangs.
-        self.remains: list[Pod] = []
+        # What can be told of them all the same (their names and gangs), and what is wrong with them.
+        self.remains: list[tuple[Pod, str]] = []
         self.nodes: dict[str, Node] = {}
         self.namespaces: dict[str, Namespace] = {}
         self.budgets: list[PodDisruptionBudget] = []
@@ -256,7 +256,7 @@ class Cluster:
         key = f"{remains.metadata.namespace}/{remains.metadata.name or remains.metadata.generate_name}"
         spellings = itertools.chain([key], (f"{key} ({number})" for number in itertools.count(2)))
         self.broken[next(spelling for spelling in spellings if spelling not in self.broken)] = error
-        self.remains.append(remains)
+        self.remains.append((remains, str(error)))
 
     def _priority(self, pod: Pod) -> int:
         """The priority that counts."""

@@ -51,7 +51,8 @@ class Gang:
     `minimum` is how many must be present to start (of a latched gang: had to be, when it started),
     `settles_at` the time from which that number is believed (0: at once). `pending` are the members
     without a node, oldest first; `running` those with one (assumed or seen) and `succeeded` those
-    that are done, both of which count as present.
+    that are done, both of which count as present. `unusable` is what is wrong with members that wait but
+    make no sense.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Gang:
     succeeded: int
     latched: bool
     schedule_timeout_s: float | None
+    unusable: tuple[str, ...] = ()
 
     @property
     def present(self) -> int:
@@ -99,6 +101,7 @@ class Gangs:
     __slots__ = (
         "_assumed",
         "_gang_of_uid",
+        "_gang_of_unusable",
         "_groups",
         "_owners",
         "_records",
@@ -116,7 +119,9 @@ class Gangs:
         self._groups: dict[str, dict[str, PodGroup]] = {}  # gang → API group → object
         self._owners = Owners(lambda metadata, spec: _key(metadata.namespace, gang_of(metadata, spec)))
         self._assumed: set[str] = set()
-        self._unusable: dict[str, dict[str, None]] = {}  # gang → names of members that make no sense
+        # Members that make no sense, with what is wrong: gang → pod's key; and the gang of each of them.
+        self._unusable: dict[str, dict[str, tuple[Pod, str]]] = {}
+        self._gang_of_unusable: dict[str, str] = {}
         # Names of gangs that an event touched since somebody last emptied this, in order.
         self.changed: dict[str, None] = {}
         # The same for who keeps answers about gangs: all names ever touched, or `epoch` was raised.
@@ -139,12 +144,26 @@ class Gangs:
         self._touch(name)
         return name
 
-    def unusable(self, pod: Pod) -> None:
-        """A pod that cannot be placed as it is may be a member: a counted size counts it all the same."""
+    def unusable(self, pod: Pod, problem: str) -> None:
+        """A pod that makes no sense may be a member: its gang waits for it, or has it if it is running."""
+        key = pod.metadata.key
+        self.usable(key)
         name = _key(pod.metadata.namespace, gang_of(pod.metadata, pod.spec))
+        self._gang_of_unusable[key] = name
         if name:
-            self._unusable.setdefault(name, {})[pod.metadata.key] = None
+            self._unusable.setdefault(name, {})[key] = (pod, problem)
             self._touch(name)
+
+    def usable(self, key: str) -> bool:
+        """Such a pod makes sense now, or is gone; whether there was one of that name."""
+        name = self._gang_of_unusable.pop(key, None)
+        if name:
+            members = self._unusable[name]
+            del members[key]
+            if not members:
+                del self._unusable[name]
+            self._touch(name)
+        return name is not None
 
     def pod_gone(self, uid: str) -> str:
         """Forget a pod; the name of the gang it was in, or ""."""
@@ -245,9 +264,17 @@ class Gangs:
                 running.append(pod)
             elif not pod.spec.scheduling_gates:
                 pending.append(pod)
+        waiting: list[str] = []
+        for _, (pod, problem) in sorted(self._unusable.get(name, {}).items()):
+            if pod.status.phase == "Succeeded" or (pod.spec.node_name and not pod.terminal):
+                # It is where it should be, and nothing can be done about it: as good as done.
+                succeeded += 1
+            elif not pod.terminal:
+                waiting.append(problem)
         pending.sort(key=lambda pod: (created_at(pod.metadata), pod.metadata.name))
         running.sort(key=lambda pod: (created_at(pod.metadata), pod.metadata.name))
-        minimum, settles_at, timeout_s = self._size(name, record, len(pending) + len(running) + succeeded)
+        present = len(pending) + len(running) + succeeded + len(waiting)
+        minimum, settles_at, timeout_s = self._size(name, record, present)
         started = len(running) + succeeded
         if record.latched and started:
             minimum, settles_at, latched = record.latched, 0.0, True
@@ -255,7 +282,17 @@ class Gangs:
             # Seen bound at its declared size, after a restart say: it has started.
             bound = succeeded + sum(1 for pod in running if pod.spec.node_name)
             latched = bound >= minimum > 0 and settles_at == 0.0
-        return Gang(name, minimum, settles_at, tuple(pending), tuple(running), succeeded, latched, timeout_s)
+        return Gang(
+            name,
+            minimum,
+            settles_at,
+            tuple(pending),
+            tuple(running),
+            succeeded,
+            latched,
+            timeout_s,
+            tuple(waiting),
+        )
 
     def _size(self, name: str, record: _Record, present: int) -> tuple[int, float, float | None]:
         group = self._group(name, record.pods.values())
@@ -268,7 +305,7 @@ class Gangs:
         newest = max(created_at(pod.metadata) for pod in record.pods.values())
         desired, owners_newest = self._owners.desired(name)
         settles_at = max(newest, owners_newest) + self._settle_s
-        return desired or present + len(self._unusable.get(name, ())), settles_at, timeout_s
+        return desired or present, settles_at, timeout_s
 
     def _group(self, name: str, pods: Iterable[Pod]) -> PodGroup | None:
         known = self._groups.get(name)

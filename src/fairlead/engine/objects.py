@@ -16,7 +16,7 @@ from fairlead.errors import BadInput, BadObject
 from fairlead.kube.decode import call_it, convert
 from fairlead.kube.meta import Object, ObjectMeta
 from fairlead.kube.node import Node
-from fairlead.kube.pod import Pod, PodSpec, SchedulingGroup
+from fairlead.kube.pod import Pod, PodSpec, PodStatus, SchedulingGroup
 from fairlead.kube.resources import known as known_kind
 from fairlead.kube.selectors import check_selector
 from fairlead.kube.storage import (
@@ -197,21 +197,26 @@ def read_pod(thing: Mapping[str, Any]) -> Pod:
 
 
 def remains(thing: Mapping[str, Any]) -> Pod:
-    """What can be told of a pod that cannot be used: how it is called, its scheduler and its gang."""
+    """What can be told of a pod that cannot be used: its name, scheduler and gang, and how far it got."""
     metadata, spec = _mapping(thing.get("metadata")), _mapping(thing.get("spec"))
+    phase = _mapping(thing.get("status")).get("phase")
+    node = spec.get("nodeName")
     group = _mapping(spec.get("schedulingGroup")).get("podGroupName")
     scheduler = spec.get("schedulerName")
     return Pod(
         metadata=ObjectMeta(
             name=str(metadata.get("name") or metadata.get("generateName") or "(no name)"),
             namespace=str(metadata.get("namespace") or "default"),
+            uid=str(metadata.get("uid") or ""),
             labels=_texts(metadata.get("labels")),
             annotations=_texts(metadata.get("annotations")),
         ),
         spec=PodSpec(
             scheduler_name=scheduler if isinstance(scheduler, str) else "default-scheduler",
             scheduling_group=SchedulingGroup(group) if isinstance(group, str) else None,
+            node_name=node if isinstance(node, str) else "",
         ),
+        status=PodStatus(phase=phase if isinstance(phase, str) else ""),
     )
 
 

@@ -15,7 +15,7 @@ import msgspec
 from fairlead.engine import rules
 from fairlead.engine.core.actions import Action, BindPod, EvictPod, ReleasePod
 from fairlead.engine.core.core import Core
-from fairlead.engine.core.events import Event, Gone, Seen
+from fairlead.engine.core.events import Event, Gone, Seen, Unread
 from fairlead.engine.core.state import State
 from fairlead.engine.gangs import created_at
 from fairlead.engine.plan import Bind, Eviction, Hold, Plan, Preemption
@@ -71,9 +71,7 @@ def planned(
         now = _newest(cluster) + settings.settle_s
     events: list[Event] = [Seen(kind, thing) for kind, thing in cluster.objects]
     events += [Seen("Pod", pod) for pod in pods.values()]
-    for remains in cluster.remains:
-        if core.state.ours(remains):
-            core.state.gangs.unusable(remains)
+    events += [Unread(remains, problem) for remains, problem in cluster.remains]
     for _ in range(2 * len(pods) + 1 if rounds is None else rounds):
         actions = core.handle(events, now)
         note(actions)

@@ -23,8 +23,9 @@ from fairlead.engine.core.actions import (
     Say,
 )
 from fairlead.engine.core.core import Core
-from fairlead.engine.core.events import BindFailed, Event, EvictFailed, Gone, Seen
+from fairlead.engine.core.events import BindFailed, Event, EvictFailed, Gone, Seen, Unread
 from fairlead.engine.core.state import KINDS
+from fairlead.engine.objects import remains
 from fairlead.engine.settings import Settings
 from fairlead.errors import ApiError, BadObject, NotFound
 from fairlead.kube.decode import convert
@@ -91,6 +92,8 @@ class Fairlead:
         except BadObject as error:
             # For the core it stays as it last was: what it holds it still holds.
             _log.warning("object cannot be used", error=str(error))
+            if kind == "Pod":
+                self._inbox.append(Unread(remains(item), str(error)))
 
     def _look_at(self, at: datetime) -> None:
         if self._timer is not None and self._timer.pending:

@@ -42,7 +42,9 @@ class TestAPodThatMakesNoSense:
         for bad in (pod("b", "-1", gang="g"), pod("b", gang="g", priority=2**40)):
             binds, holds = planned(node("n"), pod("a", gang="g"), bad, pod("other"))
             assert binds == {"default/other": "n"}
-            assert holds["default/a"] == "gang default/g: 1 of 2 members are there"
+            told, _, why = holds["default/a"].partition("; 1 cannot be used: ")
+            assert told == "gang default/g: 1 of 2 members are there"
+            assert why == holds["default/b"]
             assert "Pod" in holds["default/b"]
 
     def test_holds_the_gang_in_every_spelling(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 
-from fairlead.engine.core.events import Event, Gone, Seen
+from fairlead.engine.core.events import Event, Gone, Seen, Unread
 from fairlead.kube.meta import ObjectMeta
 from fairlead.kube.workloads import PodGroup
 
@@ -75,10 +75,14 @@ class Inbox:
 
 
 class Latest:
-    """Every object as it was last seen, in the order in which they first came."""
+    """Every object as it was last seen, in the order in which they first came.
+
+    Of a pod that could never be read it keeps that.
+    """
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[str, str, str], dict[str, Seen]] = {}  # by flavour: PodGroups have some
+        # By flavour: PodGroups have some.
+        self._seen: dict[tuple[str, str, str], dict[str, Seen | Unread]] = {}
 
     def __len__(self) -> int:
         return sum(map(len, self._seen.values()))
@@ -92,6 +96,11 @@ class Latest:
                 flavour = thing.api_version if isinstance(thing, PodGroup) else ""
                 key = event.kind, metadata.namespace, metadata.name
                 self._seen.setdefault(key, {})[flavour] = event
+            elif isinstance(event, Unread):
+                metadata = event.pod.metadata
+                held = self._seen.setdefault(("Pod", metadata.namespace, metadata.name), {})
+                if not isinstance(held.get(""), Seen):
+                    held[""] = event
             elif isinstance(event, Gone):
                 self._gone(event)
 
@@ -104,10 +113,12 @@ class Latest:
         key = event.kind, event.namespace, event.name
         held = self._seen.get(key)
         # Another under the same name stays: the deletion was of the one before.
-        if held is not None and (not event.uid or any(_uid(seen) == event.uid for seen in held.values())):
+        if held is not None and (not event.uid or any(_uid(one) in ("", event.uid) for one in held.values())):
             del self._seen[key]
 
 
-def _uid(seen: Seen) -> str:
-    uid: str = seen.object.metadata.uid  # type: ignore[attr-defined]  # all that is watched has it
+def _uid(event: Seen | Unread) -> str:
+    if isinstance(event, Unread):
+        return event.pod.metadata.uid
+    uid: str = event.object.metadata.uid  # type: ignore[attr-defined]  # all that is watched has it
     return uid

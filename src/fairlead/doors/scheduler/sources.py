@@ -13,10 +13,11 @@ from typing import Any, cast
 
 import msgspec
 
-from fairlead.client.view import Added, Deleted, Modified
+from fairlead.client.view import Added, Deleted, Modified, Spoiled
 from fairlead.client.view import Event as WatchEvent
-from fairlead.engine.core.events import Event, Gone, Seen
+from fairlead.engine.core.events import Event, Gone, Seen, Unread
 from fairlead.engine.core.state import KINDS
+from fairlead.engine.objects import remains
 from fairlead.kube.meta import Object, ObjectMeta
 from fairlead.kube.node import Node
 from fairlead.kube.pod import Pod
@@ -77,7 +78,8 @@ def pod_groups(served: Iterable[Resource]) -> list[Source]:
 def core_events(source: Source, batch: Iterable[WatchEvent[Any, Any]]) -> list[Event]:
     """What the core is told of a batch of watch events.
 
-    An object that cannot be read stays, for the core, as it last was: what it holds it still holds.
+    An object that cannot be read stays, for the core, as it last was: what it holds it still holds. Of a
+    pod that could never be read the core is told what can be made out, because its gang waits for it.
     """
     kind, events = source.kind, cast(list[Event], [])
     for event in batch:
@@ -89,7 +91,22 @@ def core_events(source: Source, batch: Iterable[WatchEvent[Any, Any]]) -> list[E
         elif isinstance(event, Deleted):
             namespace, _, name = event.key.rpartition("/")
             events.append(Gone(kind, namespace, name, event.uid))
+        elif isinstance(event, Spoiled) and kind == "Pod":
+            events.append(Unread(_remains(event), str(event.error)))
     return events
+
+
+def _remains(event: Spoiled[Any]) -> Pod:
+    """What can be made out of a pod; of one that is no JSON at all only its name."""
+    namespace, _, name = event.key.rpartition("/")
+    try:
+        body = msgspec.json.decode(event.body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        body = None
+    if not isinstance(body, dict):
+        body = {"metadata": {"name": name, "namespace": namespace}}
+    found = remains(body)
+    return msgspec.structs.replace(found, metadata=_trimmed_pod(found.metadata))
 
 
 def trimmed(source: Source, thing: Any) -> Object:

@@ -133,7 +133,10 @@ class Assembly:
             return
         if gang.missing():
             self._queue.drop(unit_id)
-            self._wait_for(gang, f"gang {name}: {gang.present} of {gang.minimum} members are there")
+            message = f"gang {name}: {gang.present} of {gang.minimum} members are there"
+            if gang.unusable:
+                message += f"; {len(gang.unusable)} cannot be used: {gang.unusable[0]}"
+            self._wait_for(gang, message)
         elif gang.settles_at > now:
             self._queue.drop(unit_id)
             self._settling[name] = gang.settles_at

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from fairlead.engine.classes import CAPACITY_ANNOTATION
 from fairlead.engine.core.actions import Action, EvictPod, ReleasePod, Say
-from fairlead.engine.core.events import BindFailed, Event, EvictFailed, Gone, Seen
+from fairlead.engine.core.events import BindFailed, Event, EvictFailed, Gone, Seen, Unread
 from fairlead.engine.core.service import Service
 from fairlead.engine.core.standing import Standing, standing_of
 from fairlead.engine.priority import ANNOTATION
@@ -96,6 +96,9 @@ class Core:
                 self._reconsider(event.kind)
                 if event.kind == "Namespace":
                     self._reprioritise(event.name)
+            case Unread():
+                if self.state.pod_unread(event.pod, event.problem):
+                    self._say(event.pod, "FailedScheduling", f"the pod cannot be used: {event.problem}")
             case BindFailed():
                 self._bind_failed(event)
             case EvictFailed():

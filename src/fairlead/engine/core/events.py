@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from fairlead.kube.meta import Object
+from fairlead.kube.pod import Pod
 
-__all__ = ["BindFailed", "Event", "EvictFailed", "Gone", "Seen"]
+__all__ = ["BindFailed", "Event", "EvictFailed", "Gone", "Seen", "Unread"]
 
 
 class Seen(msgspec.Struct, frozen=True, tag=True, tag_field="event", gc=False):
@@ -23,6 +24,13 @@ class Gone(msgspec.Struct, frozen=True, tag=True, tag_field="event", gc=False):
     namespace: str
     name: str
     uid: str = ""
+
+
+class Unread(msgspec.Struct, frozen=True, tag=True, tag_field="event", gc=False):
+    """A pod exists that cannot be read. `pod` is what can be told of it all the same: its name and gang."""
+
+    pod: Pod
+    problem: str
 
 
 class BindFailed(msgspec.Struct, frozen=True, tag=True, tag_field="event", gc=False):
@@ -43,4 +51,4 @@ class EvictFailed(msgspec.Struct, frozen=True, tag=True, tag_field="event", gc=F
     final: bool = False
 
 
-Event = Seen | Gone | BindFailed | EvictFailed
+Event = Seen | Gone | Unread | BindFailed | EvictFailed

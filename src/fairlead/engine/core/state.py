@@ -72,6 +72,8 @@ class State:
         if known is not None and known != uid:
             self.pod_gone(key, known)
         self._uids[key] = uid
+        if self.gangs.usable(key):
+            self.unusable.pop(f"Pod {key}", None)
         priority = self.priority(pod)
         if (pod.spec.priority or 0) != priority.value:
             pod = msgspec.structs.replace(
@@ -85,6 +87,18 @@ class State:
             self._pending(pod, priority.value)
         return pod, priority
 
+    def pod_unread(self, remains: Pod, problem: str) -> bool:
+        """Take note of a pod that cannot be read; whether it is one of ours that waits.
+
+        One that could be read before stays as it last was: what it holds it still holds.
+        """
+        key = remains.metadata.key
+        if key in self._uids or not self.ours(remains):
+            return False
+        self.unusable[f"Pod {key}"] = problem
+        self.gangs.unusable(remains, problem)
+        return not remains.spec.node_name and not remains.terminal
+
     def pod_gone(self, key: str, uid: str) -> None:
         """A pod is gone, or finished."""
         if self._uids.get(key) == uid:
@@ -92,6 +106,7 @@ class State:
         self._deadlines.pop(uid, None)
         self._ignored.pop(uid, None)
         self.unusable.pop(f"Pod {key}", None)
+        self.gangs.usable(key)
         self._unqueue(key, uid)
         self.assumed.pop(uid, None)
         placed = self.snapshot.placed(key)
