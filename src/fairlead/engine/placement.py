@@ -34,6 +34,8 @@ class Group:
 
 def group(room: Room, pods: Sequence[Pod]) -> list[Group]:
     """Pods by class; classes in the order of their first pod."""
+    if len(pods) == 1:
+        return [Group(room.snapshot.class_of(pods[0]), (pods[0],))]
     found: dict[int, tuple[PodClass, list[Pod]]] = {}
     for pod in pods:
         cls = room.snapshot.class_of(pod)

@@ -79,6 +79,16 @@ class Planner:
                 self.room.touch(slot)
         return slots
 
+    def turns(self, turns: Sequence[tuple[PodClass, Unit]]) -> list[int]:
+        """Place single pods of several classes, in order, with nothing evicted; ends before who fails.
+
+        Only while nothing is promised or reserved, so that all units see the same room.
+        """
+        slots = self.room.snapshot.place_turns([(cls, unit.members[0]) for cls, unit in turns])
+        for slot in slots:
+            self.room.touch(slot)
+        return slots
+
     def pod(
         self, unit: Unit, cls: PodClass, now: float, *, full: bool = False, preempt: bool = True
     ) -> Outcome:

@@ -11,7 +11,7 @@ Every change to a placement goes through here, so that `log` tells what each cac
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -29,6 +29,7 @@ __all__ = ["Nomination", "Reservation", "Room", "both"]
 K = TypeVar("K", int, str)
 
 _LOG_LIMIT = 65536
+_AS_IT_IS = nullcontext()
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,12 +157,15 @@ class Room:
         """What a unit was promised."""
         return [self.nominations[key] for key in self._by_unit.get(unit, ())]
 
-    @contextmanager
-    def seen_by(self, unit: str, priority: int) -> Iterator[None]:
+    def seen_by(self, unit: str, priority: int) -> AbstractContextManager[None]:
         """The room as a unit sees it: its own promises and those of lower priority do not count.
 
         What is cleared or bound meanwhile is not put back.
         """
+        return self._lifting(unit, priority) if self.nominations else _AS_IT_IS
+
+    @contextmanager
+    def _lifting(self, unit: str, priority: int) -> Iterator[None]:
         own = self._by_unit.get(unit, {})
         lower = [keys for value, keys in sorted(self._by_priority.items()) if value < priority]
         for keys in (own, *lower):

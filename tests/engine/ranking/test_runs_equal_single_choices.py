@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 import pytest
@@ -16,12 +16,22 @@ from support.differential.states import generate
 
 
 def copies(pod: Pod, number: int) -> list[Pod]:
+    return named([pod] * number)
+
+
+def named(pods: Sequence[Pod]) -> list[Pod]:
+    """The same pods, each under a name of its own."""
     return [
         msgspec.structs.replace(
             pod, metadata=msgspec.structs.replace(pod.metadata, name=f"copy-{index}", uid=f"u{index}")
         )
-        for index in range(number)
+        for index, pod in enumerate(pods)
     ]
+
+
+def labelled(pod: Pod, app: str) -> Pod:
+    labels = {**pod.metadata.labels, "turn": app}
+    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, labels=labels))
 
 
 def one_by_one(snapshot: Snapshot, pods: list[Pod]) -> list[int]:
@@ -51,6 +61,32 @@ def test_a_run_places_like_choosing_one_by_one(count: Callable[[int, int], int],
             with snapshot.trial():
                 found = snapshot.place_run(cls, pods)
             assert found == expected, (seed, given)
+
+
+@pytest.mark.parametrize("pack", [False, True])
+def test_classes_that_take_turns_are_placed_like_choosing_one_by_one(
+    count: Callable[[int, int], int], pack: bool
+) -> None:
+    for seed in range(count(40, 400)):
+        rng = random.Random(seed)
+        state = generate(seed, 6)
+        snapshot = Cluster.from_objects([*state.objects, *state.placed]).snapshot
+        snapshot.pack = pack
+        pending = [read_pod(each) for each in state.pending]
+        # Half of them alike but for a label, so that some that follow each other are of one shape.
+        alike = [labelled(pending[0], f"app-{index}") for index in range(len(pending))]
+        pods = named([rng.choice(rng.choice((pending, alike))) for _ in range(40)])
+        turns = [(snapshot.class_of(pod), pod) for pod in pods]
+        expected: list[int] = []
+        with snapshot.trial():
+            for cls, pod in turns:
+                slot = snapshot.choose(cls)
+                if slot < 0:
+                    break
+                snapshot.assume(pod, slot, cls=cls)
+                expected.append(slot)
+        with snapshot.trial():
+            assert snapshot.place_turns(turns) == expected, seed
 
 
 def test_a_run_on_many_equal_nodes_takes_them_in_the_order_of_their_names() -> None:

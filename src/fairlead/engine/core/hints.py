@@ -14,7 +14,7 @@ from fairlead.engine.core.queue import Line
 from fairlead.engine.preemption import Preemption, looks_beyond_node
 from fairlead.engine.room import Room
 
-__all__ = ["Hints"]
+__all__ = ["Hints", "wants_company"]
 
 # Up to this many changed nodes are looked at one by one; for more, one attempt over all is cheaper.
 _LOOK_AT = 8
@@ -71,7 +71,7 @@ class Hints:
         for cls in line.classes:
             if not cls.live or (self._storage and cls.facts.volumes):
                 return True
-            if self._placed and (cls.affinity is not None or cls.spread):
+            if self._placed and wants_company(cls):
                 return True
             if self._eased and looks_beyond_node(cls):
                 return True
@@ -81,6 +81,11 @@ class Hints:
                 if _could_take(cls, slot, unit.priority if unit.may_preempt else None, room, preemption):
                     return True
         return False
+
+
+def wants_company(cls: PodClass) -> bool:
+    """Whether a pod that is placed somewhere may help a pod of the class: it wants company, or evenness."""
+    return cls.affinity is not None or bool(cls.spread)
 
 
 def _could_take(cls: PodClass, slot: int, priority: int | None, room: Room, preemption: Preemption) -> bool:

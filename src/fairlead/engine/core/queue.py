@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, insort
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field, replace
 
 from fairlead.engine.classes import PodClass
@@ -69,16 +69,27 @@ class Queue:
     """All lines.
 
     Invariant: a line without a verdict is in one of two heaps: by the rank of its head when it may be
-    tried, by the time when it may when it rests. Entries that no longer tell the truth are skipped.
+    tried, by the time when it may when it rests. Entries that no longer tell the truth are skipped. A
+    line with one is in `_held`, by its serial.
     """
 
-    __slots__ = ("_backoff_max_s", "_backoff_s", "_line_of", "_lines", "_ready", "_resting", "_serial")
+    __slots__ = (
+        "_backoff_max_s",
+        "_backoff_s",
+        "_held",
+        "_line_of",
+        "_lines",
+        "_ready",
+        "_resting",
+        "_serial",
+    )
 
     def __init__(self, backoff_s: float, backoff_max_s: float) -> None:
         self._backoff_s = backoff_s
         self._backoff_max_s = backoff_max_s
         self._lines: dict[Hashable, Line] = {}
         self._line_of: dict[str, Line] = {}
+        self._held: dict[int, Line] = {}
         self._ready: list[tuple[Rank, int, Line]] = []
         self._resting: list[tuple[float, int, Line]] = []
         self._serial = 0
@@ -120,19 +131,20 @@ class Queue:
         index = _index(line, unit_id)
         unit = line.units.pop(index)
         if not line.units:
-            del self._lines[line.key]
+            self._end(line)
         elif index == 0 and line.verdict is None:
             self._push(line)
         return unit
 
     def take(self, line: Line, number: int) -> list[Unit]:
         """Take the first units of a line out: they were placed."""
-        taken, line.units = line.units[:number], line.units[number:]
+        taken = line.units[:number]
+        del line.units[:number]
         for unit in taken:
             del self._line_of[unit.id]
         line.attempts = 0
         if not line.units:
-            self._lines.pop(line.key, None)
+            self._end(line)
         elif line.verdict is None:
             self._push(line)
         return taken
@@ -159,9 +171,32 @@ class Queue:
             return len(line.units)
         return max(1, bisect_left(line.units, rival, key=_rank))
 
+    def turns(self, joins: Callable[[Line], bool], limit: int) -> list[tuple[Line, Unit]]:
+        """Whose turn it is, were each placed at once: all lines together, in order.
+
+        Ends before the first line that does not join in.
+        """
+        ahead = {
+            line.serial: (rank, line.serial, line, 0) for rank, _, line in filter(self._is_next, self._ready)
+        }
+        heap = list(ahead.values())
+        heapq.heapify(heap)
+        found: list[tuple[Line, Unit]] = []
+        while heap and len(found) < limit:
+            _, serial, line, index = heap[0]
+            if not index and not joins(line):
+                break
+            found.append((line, line.units[index]))
+            if index + 1 < len(line.units):
+                heapq.heapreplace(heap, (line.units[index + 1].rank, serial, line, index + 1))
+            else:
+                heapq.heappop(heap)
+        return found
+
     def hold(self, line: Line, verdict: Verdict, now: float) -> None:
         """The head found no room: the whole line waits until something helps."""
         line.verdict = verdict
+        self._held[line.serial] = line
         line.attempts += 1
         line.failed_at = now
 
@@ -170,6 +205,7 @@ class Queue:
         if line.verdict is None:
             return
         line.verdict = None
+        self._held.pop(line.serial, None)
         wait_s = min(self._backoff_s * 2 ** min(line.attempts - 1, 30), self._backoff_max_s)
         line.retry_at = line.failed_at + wait_s if line.failed_at + wait_s > now else 0.0
         self._push(line)
@@ -187,7 +223,7 @@ class Queue:
 
     def held(self) -> list[Line]:
         """All held lines, in the order in which they came to be."""
-        return [line for line in self._lines.values() if line.verdict is not None]
+        return [self._held[serial] for serial in sorted(self._held)]
 
     def lines(self) -> Iterator[Line]:
         """All lines, in the order in which they came to be."""
@@ -208,6 +244,11 @@ class Queue:
         while self._resting and not self._rests(self._resting[0]):
             heapq.heappop(self._resting)
         return self._resting[0][0] if self._resting else None
+
+    def _end(self, line: Line) -> None:
+        if self._lines.get(line.key) is line:
+            del self._lines[line.key]
+        self._held.pop(line.serial, None)
 
     def _push(self, line: Line) -> None:
         if line.retry_at:

@@ -1,4 +1,4 @@
-"""Placing many pods of one class in a row: one vector score, then only what each placement touches.
+"""Placing many pods in a row: one vector score, then only what each placement touches.
 
 Equal, pod by pod, to choosing and assuming one by one; a test holds it to that. Two ways:
 
@@ -6,6 +6,9 @@ Equal, pod by pod, to choosing and assuming one by one; a test holds it to that.
   pods), a heap of the best nodes is enough. Of k pods none goes beyond the k best nodes: before the
   j-th, at most j - 1 of those were touched, so one untouched is left, and it beats all others.
 * Otherwise what moves is looked at again per pod, as vectors, and the rest is kept.
+
+Pods of several classes that take turns go the first way too, as long as their classes are of one shape
+and no pod says anything of them.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     from fairlead.engine.classes import PodClass
     from fairlead.engine.snapshot.snapshot import Snapshot
 
-__all__ = ["place_run"]
+__all__ = ["place_run", "place_turns"]
 
 # At most so many pods ahead are all the best nodes of a run looked at together.
 _LEVELS = 64
@@ -47,6 +50,53 @@ def place_run(
     else:
         slots = _still(snapshot, cls, pods, mask, priority)
     return slots + [-1] * (len(pods) - len(slots))
+
+
+def place_turns(snapshot: Snapshot, turns: Sequence[tuple[PodClass, Pod]]) -> list[int]:
+    """See `Snapshot.place_turns`."""
+    slots: list[int] = []
+    simple: dict[int, bool] = {}
+
+    def alike(one: PodClass, other: PodClass) -> bool:
+        if one is other:
+            return True
+        for cls in (one, other):
+            if cls.serial not in simple:
+                simple[cls.serial] = _is_simple(snapshot, cls)
+        return simple[one.serial] and simple[other.serial] and one.shape == other.shape
+
+    while len(slots) < len(turns):
+        start, cls = len(slots), turns[len(slots)][0]
+        end = start + 1
+        while end < len(turns) and alike(cls, turns[end][0]):
+            end += 1
+        classes, pods = zip(*turns[start:end], strict=True)
+        if all(each is cls for each in classes):
+            found = place_run(snapshot, cls, pods, None, None)
+            found = found[: found.index(-1)] if -1 in found else found
+        else:
+            found = _heap_run(snapshot, cls, snapshot.kept.numbers(cls) >= 0, len(pods), ())
+            snapshot.assume_many(pods[: len(found)], found, classes[: len(found)])
+        slots += found
+        if len(slots) < end:
+            break
+    return slots
+
+
+def _is_simple(snapshot: Snapshot, cls: PodClass) -> bool:
+    """Whether pods that are placed, of whatever simple class, matter to the class on their own node only.
+
+    And there only by what they take. Terms that draw the class count though nobody carries them yet.
+    """
+    return (
+        not cls.facts.volumes
+        and not cls.drawn_by
+        and rules.rejection(snapshot, cls) is None
+        and not _takes_node(cls)
+        and not cls.exclusive
+        and rules.crowded(snapshot, cls) is None
+        and not preferences.concerning(snapshot, cls)
+    )
 
 
 def _one_by_one(
@@ -75,7 +125,8 @@ def _still(
         found = _heap_run(snapshot, cls, allowed, len(pods) - len(slots), liked)
         if not found:
             break
-        snapshot.assume_many(pods[len(slots) : len(slots) + len(found)], found, cls, priority)
+        placed = pods[len(slots) : len(slots) + len(found)]
+        snapshot.assume_many(placed, found, [cls] * len(found), priority)
         slots += found
     return slots
 

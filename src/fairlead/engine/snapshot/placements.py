@@ -101,16 +101,19 @@ class Placements:
                 self._undo.clear()
 
     def assume_many(
-        self, pods: Sequence[Pod], slots: Sequence[int], cls: PodClass, priority: int | None = None
+        self,
+        pods: Sequence[Pod],
+        slots: Sequence[int],
+        classes: Sequence[PodClass],
+        priority: int | None = None,
     ) -> None:
-        """`assume` for new pods of one class without volumes: what they share is counted once per node."""
-        usage, rows, nodes, everyone = cls.requests, cls.row_amounts, self.nodes, self._placed
-        alike: dict[tuple[int, bool], dict[int, int]] = {}
-        numbers: dict[int, int] = {}
-        before: tuple[int, bool] | None = None
-        for pod, slot in zip(pods, slots, strict=True):
+        """`assume` for new pods without volumes, of classes of one shape; equal ones are counted together."""
+        nodes, everyone = self.nodes, self._placed
+        columns: dict[tuple[int, bool], dict[int, int]] = {}
+        tallies: dict[tuple[PodClass, bool], dict[int, int]] = {}
+        for pod, slot, cls in zip(pods, slots, classes, strict=True):
             counts = priority if priority is not None else pod.spec.priority or 0
-            placed = Placed(pod, cls, nodes.name(slot), slot, counts, usage, rows)
+            placed = Placed(pod, cls, nodes.name(slot), slot, counts, cls.requests, cls.row_amounts)
             key = placed.key
             if key in everyone:
                 raise KeyError(f"pod {key} is placed already")
@@ -121,14 +124,15 @@ class Placements:
             here[key] = placed
             if self._trials:
                 self._undo.append((True, placed))
-            kind = (counts, placed.leaving)
-            if kind != before:
-                numbers, before = alike.setdefault(kind, {}), kind
+            numbers = columns.setdefault((counts, cls.ours), {})
             numbers[slot] = numbers.get(slot, 0) + 1
-        for (counts, leaving), numbers in alike.items():
+            numbers = tallies.setdefault((cls, placed.leaving), {})
+            numbers[slot] = numbers.get(slot, 0) + 1
+        for (counts, ours), numbers in columns.items():
             where = np.fromiter(numbers, np.intp, len(numbers))
             many = np.fromiter(numbers.values(), np.int64, len(numbers))
-            self._tally_columns(where, many, usage, rows, counts, ours=cls.ours)
+            self._tally_columns(where, many, classes[0].requests, classes[0].row_amounts, counts, ours=ours)
+        for (cls, leaving), numbers in tallies.items():
             for slot, number in numbers.items():
                 self._tally(slot, cls, number, number if leaving else 0)
 
@@ -299,6 +303,12 @@ class Placements:
             self.ours.add(slot, number)
             if cls.exclusive:
                 self.exclusive.add(slot, number)
+
+    def _forget_resources(self, gone: dict[str, int]) -> None:
+        """No node has these any more (by row): who takes of them takes of what is nowhere."""
+        rows = frozenset(gone.values())
+        used = any(row in rows for placed in self._placed.values() for row, _ in placed.row_amounts)
+        self.classes.resources_changed(frozenset(gone), used=used)
 
     def _reclass(self) -> None:
         """What tells classes apart, or which rows they take, has changed: find every pod's class again."""
