@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
 from typing import Any
 
 from fairlead.engine.snapshot.snapshot import Snapshot
@@ -10,6 +12,8 @@ from fairlead.kube.node import Node
 from fairlead.kube.pod import Pod
 
 GPU = "example.com/gpu"
+
+Count = Callable[[int, int], int]
 
 
 def a_node(name: str, labels: dict[str, str] | None = None, **more: str) -> Node:
@@ -79,6 +83,81 @@ class TestResources:
         for index in (0, 150, 299):
             cls = snapshot.class_of(a_pod("p", {f"x.io/r{index}": "1"}))
             assert snapshot.nodes.name(snapshot.choose(cls)) == f"n{index}"
+
+
+class TestResourcesThatNodesHad:
+    def test_their_rows_are_used_again(self) -> None:
+        snapshot = Snapshot()
+        snapshot.put_node(a_node("n", **{GPU: "1"}))
+        for index in range(500):
+            snapshot.put_node(a_node("changing", **{f"x.io/r{index}": "1"}))
+            if index % 3:
+                snapshot.remove_node("changing")
+        assert len(snapshot.nodes.alloc) < 20
+        cls = snapshot.class_of(a_pod("p", {GPU: "1"}))
+        assert snapshot.nodes.name(snapshot.choose(cls)) == "n"
+
+    def test_who_asks_for_one_is_not_given_what_has_its_row_now(self) -> None:
+        snapshot = Snapshot()
+        snapshot.put_node(a_node("n", **{GPU: "1"}))
+        asked = a_pod("p", {GPU: "1"})
+        cls = snapshot.class_of(asked)
+        snapshot.remove_node("n")
+        for index in range(20):
+            snapshot.put_node(a_node("n", **{f"x.io/r{index}": "8"}))
+        assert not snapshot.feasible(cls if cls.live else snapshot.class_of(asked)).any()
+
+    def test_the_verdicts_are_those_of_a_snapshot_that_never_had_them(self, count: Count) -> None:
+        for seed in range(count(20, 200)):
+            rng = random.Random(seed)
+            snapshot = Snapshot()
+            nodes: dict[str, Node] = {}
+            pods: dict[str, Pod] = {}
+            names = [f"x.io/r{index}" for index in range(30)]
+            kept = [snapshot.class_of(a_pod("waits", {name: "1"})) for name in names[:5]]
+            for step in range(60):
+                snapshot.used_below(1)
+                name = f"n{rng.randrange(4)}"
+                if rng.random() < 0.4 and name in nodes:
+                    del nodes[name]
+                    snapshot.remove_node(name)
+                else:
+                    has = {resource: str(rng.randrange(4)) for resource in rng.sample(names, 3)}
+                    nodes[name] = a_node(name, **has)
+                    snapshot.put_node(nodes[name])
+                if rng.random() < 0.5:
+                    asked = {rng.choice(names): "1", "cpu": "1"}
+                    pod = a_pod(f"p{step}", asked, nodeName=f"n{rng.randrange(4)}")
+                    pods[pod.metadata.key] = pod
+                    snapshot.put_pod(pod)
+                elif pods and rng.random() < 0.5:
+                    gone = rng.choice(list(pods))
+                    del pods[gone]
+                    snapshot.remove_pod(gone)
+            fresh = Snapshot()
+            for node in nodes.values():
+                fresh.put_node(node)
+            for pod in pods.values():
+                fresh.put_pod(pod)
+            assert len(kept) == 5  # classes that wait all along
+            for resource in (*names, "cpu"):
+                asking = a_pod("waits", {resource: "1"})
+                answers = []
+                both = resource in snapshot.nodes.resources and resource in fresh.nodes.resources
+                for one in (snapshot, fresh):
+                    verdicts = one.verdicts(one.class_of(asking))
+                    below = one.used_below(1)[one.nodes.row(resource)]
+                    answers.append(
+                        {
+                            one.nodes.name(slot): (
+                                [str(reason) for reason in verdicts.reasons(slot)],
+                                bool(verdicts.unresolvable[slot]),
+                                int(below[slot]) if both else 0,
+                            )
+                            for slot in one.nodes.slots()
+                        }
+                    )
+                assert answers[0] == answers[1], (seed, resource)
 
 
 class TestLabelKeys:

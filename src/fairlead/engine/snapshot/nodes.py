@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from fairlead.engine.requests import CPU, EPHEMERAL, MEMORY, PODS, allocatable
+from fairlead.engine.requests import CPU, EPHEMERAL, MEMORY, PODS, allocatable, is_tracked
 from fairlead.kube.node import Node
 from fairlead.kube.tolerations import Taint
 
@@ -102,7 +102,8 @@ class NodeColumns:
     def __init__(self) -> None:
         self.capacity = _FIRST_CAPACITY
         self.count = 0
-        # Rows by resource, for resources that some node has or had: a pod may ask for anything.
+        # Rows by resource, for resources that some node has, or had not long ago: a pod may ask for
+        # anything.
         self.resources: dict[str, int] = {
             CPU: CPU_ROW,
             MEMORY: MEMORY_ROW,
@@ -123,6 +124,8 @@ class NodeColumns:
         self.log: list[int] = []
         self.epoch = 0
         self.version = 0
+        self._rows = ABSENT_ROW + 1  # that have ever been given to a resource, and the absent one
+        self._free_rows: list[int] = []
         self._slot_of: dict[str, int] = {}
         self._free = list(range(self.capacity - 1, -1, -1))
         self._taint_index: dict[tuple[Taint, ...], int] = {(): 0}
@@ -179,6 +182,12 @@ class NodeColumns:
         """The row of a resource; `ABSENT_ROW` when no node has it."""
         return self.resources.get(resource, ABSENT_ROW)
 
+    def lacks_rows(self, node: Node) -> bool:
+        """Whether a node has more new resources than there are rows to spare."""
+        known = self.resources
+        new = sum(1 for name in node.status.allocatable if name not in known and is_tracked(name))
+        return new > len(self.alloc) - self._rows + len(self._free_rows)
+
     def follow(self, follower: Follower) -> None:
         """Keep a per-slot array as long as the columns; only a weak reference is kept."""
         self._followers.add(follower)
@@ -228,12 +237,31 @@ class NodeColumns:
         self._changed(slot)
         return slot
 
+    def forget_resources(self) -> dict[str, int]:
+        """Give up the rows of extended resources that no node has any more; which those were.
+
+        What is in use of them is the caller's to move before a node comes: their rows are used again.
+        """
+        gone = {
+            name: row
+            for name, row in self.resources.items()
+            if row > ABSENT_ROW and not self.alloc[row].any()
+        }
+        for name, row in gone.items():
+            del self.resources[name]
+            self._free_rows.append(row)
+        return gone
+
     def _add_rows(self, resources: list[str]) -> None:
         if not resources:
             return
         for resource in resources:
-            self.resources[resource] = len(self.resources) + 1  # after ABSENT_ROW
-        missing = len(self.resources) + 1 - len(self.alloc)
+            if self._free_rows:
+                self.resources[resource] = self._free_rows.pop()
+            else:
+                self.resources[resource] = self._rows
+                self._rows += 1
+        missing = self._rows - len(self.alloc)
         if missing > 0:
             # Some to spare, so that nodes with a resource of their own each do not copy all each time.
             more = ((0, max(missing, len(self.alloc) // 4)), (0, 0))

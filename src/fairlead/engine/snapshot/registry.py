@@ -165,9 +165,12 @@ class Classes:
             for tally in cls.counted_by:
                 self._count(tally, cls, 1)
 
-    def resources_appeared(self, resources: frozenset[str]) -> None:
-        """Nodes have resources that none had: classes that ask for one of them get its row."""
-        if any(name in resources for cls in self.all() for name, _ in cls.requests.amounts):
+    def resources_changed(self, resources: frozenset[str], *, used: bool = False) -> None:
+        """Other resources have rows than before: classes that ask for one of them are made anew.
+
+        `used`: some pod is known to take of one of them.
+        """
+        if used or any(name in resources for cls in self.all() for name, _ in cls.requests.amounts):
             self._remake()
 
     def _split(self, keys: frozenset[str]) -> None:
