@@ -142,11 +142,25 @@ def test_a_deleted_node_frees_nobody_and_breaks_nothing():
 
 def test_an_exclusive_pod_that_autoscalers_cannot_see_is_reported_once():
     marks = {"annotations": {"fairlead.dev/capacity": "exclusive"}}
+    label = {"labels": {"fairlead.dev/exclusive": ""}}
+    term = {
+        "topologyKey": "kubernetes.io/hostname",
+        "namespaceSelector": {},
+        "labelSelector": {"matchExpressions": [{"key": "fairlead.dev/exclusive", "operator": "Exists"}]},
+    }
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     world = running(
-        None, node("n"), pod("a", **marks), pod("b", labels={"fairlead.dev/exclusive": ""}, **marks)
+        None,
+        node("n"),
+        pod("told-nobody", **marks),
+        pod("told-half", **label, **marks),
+        pod("told-all", **label, **marks, affinity=apart),
     )
-    world.add(pod("a", **marks))
-    assert [(say.pod, say.reason) for say in world.said()] == [("default/a", "ExclusiveUnseen")]
+    world.add(pod("told-nobody", **marks))
+    assert sorted((say.pod, say.reason) for say in world.said()) == [
+        ("default/told-half", "ExclusiveUnseen"),
+        ("default/told-nobody", "ExclusiveUnseen"),
+    ]
 
 
 def test_a_large_batch_of_freed_nodes_wakes_those_who_wait():

@@ -17,12 +17,14 @@ from fairlead.engine.core.standing import Standing, standing_of
 from fairlead.engine.priority import ANNOTATION
 from fairlead.engine.settings import Settings
 from fairlead.kube.pod import Pod
+from fairlead.kube.selectors import matches
 from fairlead.kube.workloads import Namespace
 
 __all__ = ["EXCLUSIVE_LABEL", "Core"]
 
 # Says in terms that autoscalers understand, with anti-affinity against it, that a pod is exclusive.
 EXCLUSIVE_LABEL = "fairlead.dev/exclusive"
+_HOSTNAME = "kubernetes.io/hostname"
 
 
 class Core:
@@ -143,7 +145,7 @@ class Core:
     def _warn_of_exclusive(self, pod: Pod) -> None:
         """Say that autoscalers cannot see why an exclusive pod does not fit, unless it says so itself."""
         wanted = pod.metadata.annotations.get(CAPACITY_ANNOTATION) == "exclusive"
-        if (wanted or self.settings.capacity == "exclusive") and EXCLUSIVE_LABEL not in pod.metadata.labels:
+        if (wanted or self.settings.capacity == "exclusive") and not _tells_all(pod):
             self._say(
                 pod,
                 "ExclusiveUnseen",
@@ -191,3 +193,13 @@ class Core:
             self._said[about, message] = None
             said = Say(pod.metadata.key, pod.metadata.uid, "Warning", reason, message)
             self.service.actions.append(said)
+
+
+def _tells_all(pod: Pod) -> bool:
+    """Whether the pod says in everybody's terms that it wants no exclusive pod beside it."""
+    labels, affinity = pod.metadata.labels, pod.spec.affinity
+    anti = affinity.pod_anti_affinity if affinity is not None else None
+    return EXCLUSIVE_LABEL in labels and any(
+        term.topology_key == _HOSTNAME and matches(term.label_selector, labels)
+        for term in (anti.required if anti is not None else ())
+    )
