@@ -31,8 +31,10 @@ from fairlead.errors import ApiError, BadObject, NotFound
 from fairlead.kube.decode import convert
 from fairlead.world.api import Api, DeleteOptions
 from fairlead.world.clock import Clock, Timer
+from fairlead.world.controllers.objects import split_key
 from fairlead.world.controllers.writes import Emit, Obj
 from fairlead.world.recorder import Recorder
+from fairlead.world.scheduler import unschedulable
 from fairlead.world.schema.resources import PODS, Resource
 from fairlead.world.store import Change
 from fairlead.world.timestamps import stamp
@@ -171,19 +173,21 @@ class Fairlead:
         self._tell(evict.pod, "Preempted", evict.message, action="Preempting")
 
     def _hold(self, hold: HoldPod, now: datetime) -> None:
-        if not hold.unschedulable:
+        known = self._api.store.get(PODS, *split_key(hold.pod))
+        if hold.unschedulable or (known is not None and unschedulable(known)):
+            said: Obj = {
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": "Unschedulable" if hold.unschedulable else "WaitingForGang",
+                "message": hold.message,
+                "lastProbeTime": None,
+                "lastTransitionTime": stamp(now),
+            }
+            self._write_status(hold.pod, hold.uid, {"conditions": [said]})
+        if hold.unschedulable:
+            self._tell(hold.pod, "FailedScheduling", hold.message, "Warning")
+        else:
             self._tell(hold.pod, "WaitingForGang", hold.message)
-            return
-        said: Obj = {
-            "type": "PodScheduled",
-            "status": "False",
-            "reason": "Unschedulable",
-            "message": hold.message,
-            "lastProbeTime": None,
-            "lastTransitionTime": stamp(now),
-        }
-        self._write_status(hold.pod, hold.uid, {"conditions": [said]})
-        self._tell(hold.pod, "FailedScheduling", hold.message, "Warning")
 
     def _release(self, release: ReleasePod) -> None:
         namespace, _, name = release.pod.partition("/")

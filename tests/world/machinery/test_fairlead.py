@@ -41,6 +41,16 @@ def test_a_pod_that_fits_nowhere_is_marked_for_autoscalers() -> None:
     assert conditions(cluster, "Pod", "a")["PodScheduled"] == ("False", "Unschedulable")
 
 
+def test_a_gang_that_lost_a_member_is_no_longer_marked_for_autoscalers() -> None:
+    cluster = scheduled(1)
+    gang = {"pod-group": "g", "pod-group-min-member": "2"}
+    cluster.create(ours("a", **gang))
+    cluster.create(ours("b", **gang))
+    cluster.run_until(lambda: conditions(cluster, "Pod", "a")["PodScheduled"] == ("False", "Unschedulable"))
+    cluster.delete("Pod", "b")
+    cluster.run_until(lambda: conditions(cluster, "Pod", "a")["PodScheduled"] == ("False", "WaitingForGang"))
+
+
 def test_a_higher_pod_takes_the_place_of_a_lower_one() -> None:
     cluster = scheduled(1)
     cluster.create(ours("low"))

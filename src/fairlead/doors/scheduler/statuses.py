@@ -28,6 +28,8 @@ __all__ = ["Statuses"]
 _log = structlog.get_logger(__name__)
 
 _POD = known("Pod")
+_UNSCHEDULABLE = "Unschedulable"
+_WAITING = "WaitingForGang"
 _TRANSIENT = (408, 429, 500, 502, 503, 504)
 
 
@@ -35,7 +37,8 @@ _TRANSIENT = (408, 429, 500, 502, 503, 504)
 class _Wish:
     pod: str
     uid: str
-    message: str | None = None  # Unschedulable, and why
+    message: str | None = None  # why it is held
+    unschedulable: bool = True  # False: not that, it only waits
     nominated: str | None = None  # "" clears
 
 
@@ -64,8 +67,9 @@ class Statuses:
         return len(self._lane)
 
     def hold(self, hold: HoldPod) -> None:
-        """Say that a pod is unschedulable."""
-        self._wish(hold.pod, hold.uid).message = hold.message
+        """Say that a pod is unschedulable or, where that was said before, that it only waits."""
+        wish = self._wish(hold.pod, hold.uid)
+        wish.message, wish.unschedulable = hold.message, hold.unschedulable
 
     def nominate(self, nomination: NominatePod) -> None:
         """Write, or clear, the node that a pod was promised."""
@@ -112,8 +116,11 @@ class Statuses:
                 )
                 self.written += 1
                 return
-            except (NotFound, Conflict):
-                return  # gone, or another pod of that name: the watch will tell
+            except NotFound:
+                return
+            except Conflict:
+                # Others wrote too fast, or it is another pod of that name: the watch is about to tell.
+                wait_s = backoff.next_s()
             except Unreachable as error:
                 wait_s = backoff.next_s()
                 _log.info("status_delayed", pod=wish.pod, reason=str(error))
@@ -133,12 +140,14 @@ class Statuses:
             return {"nominatedNodeName": None} if wish.nominated == "" else status
         if wish.message is not None:
             said = next((one for one in pod.status.conditions if one.type == "PodScheduled"), None)
-            told = (said.status, said.reason, said.message) if said else ()
-            if told != ("False", "Unschedulable", wish.message):
+            told = (said.status, said.reason, said.message) if said else ("", "", "")
+            # Autoscalers go by the reason. Who was never called unschedulable may wait without a word.
+            reason = _UNSCHEDULABLE if wish.unschedulable else _WAITING
+            if told != ("False", reason, wish.message) and (wish.unschedulable or told[1] == _UNSCHEDULABLE):
                 condition: dict[str, Any] = {
                     "type": "PodScheduled",
                     "status": "False",
-                    "reason": "Unschedulable",
+                    "reason": reason,
                     "message": wish.message,
                     "lastProbeTime": None,
                 }
