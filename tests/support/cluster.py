@@ -137,8 +137,10 @@ class EmbeddedHost(Host):
 
     name = "embedded"
 
-    def __init__(self) -> None:
+    def __init__(self, **shape: Any) -> None:
+        """`shape` goes to the world: its node groups' autoscaler, say."""
         super().__init__()
+        self._shape = shape
         self._authority = Authority()
         self.ca_pem = self._authority.pair.public
         self._started: Future[Serving] = Future()
@@ -156,16 +158,18 @@ class EmbeddedHost(Host):
         return self._authority.server(["localhost"], ["127.0.0.1"])
 
     def set_unready(self, node: str) -> None:
-        self._on_loop(lambda: self.world.unready_node(node))
+        self.on_loop(lambda: self.world.unready_node(node))
 
     def compact(self) -> None:
-        self._on_loop(self.world.store.compact)
+        self.on_loop(self.world.store.compact)
 
     def stop(self) -> None:
         self._loop.call_soon_threadsafe(self._ended.set)
         self._thread.join(PATIENCE_S)
 
-    def _on_loop(self, call: Callable[[], object]) -> None:
+    def on_loop(self, call: Callable[[], object]) -> None:
+        """Call it where the world lives, between two of its steps."""
+
         async def on_loop() -> None:
             call()
 
@@ -175,7 +179,7 @@ class EmbeddedHost(Host):
         self._loop = asyncio.get_running_loop()
         self._ended = asyncio.Event()
         try:
-            serving = await World(clock=WallClock(), pace=_PACE).serve()
+            serving = await World(clock=WallClock(), pace=_PACE, **self._shape).serve()
         except Exception as error:  # noqa: BLE001 (whatever it is, the waiting thread raises it)
             self._started.set_exception(error)
             return

@@ -160,11 +160,22 @@ class Shop:
         return self.cluster.create(self.pod(name, **more))
 
     def deployment(
-        self, name: str, replicas: int, *, priority: int | None = None, gang: str | None = None, **spec: Any
+        self,
+        name: str,
+        replicas: int,
+        *,
+        priority: int | None = None,
+        gang: str | None = None,
+        labels: dict[str, str] | None = None,
+        annotations: dict[str, str] | None = None,
+        **spec: Any,
     ) -> Manifest:
         """Create a Deployment of such pods."""
         template = {
-            "metadata": {"labels": {"app": name}, "annotations": self.marks(priority, gang)},
+            "metadata": {
+                "labels": {"app": name} | (labels or {}),
+                "annotations": self.marks(priority, gang) | (annotations or {}),
+            },
             "spec": self.spec(**spec),
         }
         return self.cluster.create(

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import yaml
 
+from fairlead.errors import TooManyRequests
 from fairlead.rig.api import Api
 from fairlead.rig.nodes import KWOK_ANNOTATION
 from fairlead.rig.processes import Program, answers, wait_until
@@ -111,23 +112,33 @@ def run_cluster_autoscaler(
 
 def install_crds(api: Api, folder: Path) -> None:
     """Create every CustomResourceDefinition in `folder`, and return when all are served."""
-    names = []
+    paths = []
     for file in sorted(folder.glob("*.yaml")):
         for crd in yaml.safe_load_all(file.read_text()):
             if not crd:
                 continue
-            names.append(crd["metadata"]["name"])
-            if not api.exists(f"{_CRDS_PATH}/{names[-1]}"):
+            if not api.exists(f"{_CRDS_PATH}/{crd['metadata']['name']}"):
                 api.create(_CRDS_PATH, crd)
+            spec = crd["spec"]
+            paths += [
+                f"/apis/{spec['group']}/{version['name']}/{spec['names']['plural']}"
+                for version in spec["versions"]
+                if version["served"]
+            ]
 
-    def served() -> bool:
-        crds = [api.get(f"{_CRDS_PATH}/{name}") for name in names]
-        return all(
-            any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
-            for conditions in (crd.get("status", {}).get("conditions", []) for crd in crds)
-        )
+    # Asked of the paths themselves: a definition says Established a moment before they answer.
+    wait_until(
+        lambda: all(_is_served(api, path) for path in paths),
+        "CustomResourceDefinitions to be served",
+        timeout_s=60,
+    )
 
-    wait_until(served, "CustomResourceDefinitions to be served", timeout_s=60)
+
+def _is_served(api: Api, path: str) -> bool:
+    try:
+        return api.exists(path)
+    except TooManyRequests:
+        return False  # "storage is (re)initializing": it was found, and is about to answer
 
 
 def _annotated(template: Mapping[str, Any]) -> dict[str, Any]:

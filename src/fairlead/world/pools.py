@@ -37,16 +37,26 @@ class Pools:
     watches = ("Node",)
 
     def __init__(self, groups: Iterable[NodeGroup]) -> None:
-        self.groups = {group.name: group for group in groups}
+        self.groups: dict[str, NodeGroup] = {}
         self.wake: Callable[[str], None] = lambda group: None
-        self._targets = {name: max(group.min, group.desired) for name, group in self.groups.items()}
+        self._targets: dict[str, int] = {}
         self._supply: dict[str, int] = {}
-        self._orders: dict[str, dict[str, Order]] = {name: {} for name in self.groups}
-        self._there: dict[str, dict[str, None]] = {name: {} for name in self.groups}
-        self._numbers = dict.fromkeys(self.groups, 0)
+        self._orders: dict[str, dict[str, Order]] = {}
+        self._there: dict[str, dict[str, None]] = {}
+        self._numbers: dict[str, int] = {}
         self._begun: dict[str, None] = {}
+        for group in groups:
+            self.add(group)
 
     # For those who decide
+
+    def add(self, group: NodeGroup) -> None:
+        """One more group, whose name no other has; what it starts with is there at once."""
+        name = group.name
+        self.groups[name] = group
+        self._targets[name] = max(group.min, group.desired)
+        self._orders[name], self._there[name], self._numbers[name] = {}, {}, 0
+        self.wake(name)
 
     def target(self, group: str) -> int:
         """How many nodes the group is to have."""
