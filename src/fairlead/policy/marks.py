@@ -1,0 +1,191 @@
+"""Which tiers of a policy are to be left alone, and until when: a state machine without I/O.
+
+A tier without a mark is used. `failed` and `interrupted` begin a cool-down, during which nobody uses
+the tier; it doubles, up to half an hour, each time one is begun anew by a failed try. After it the tier
+is still skipped by all but one: whoever claims the probe. A pod that got a place there, or a schedulable
+node that appeared in it, takes the mark away, and the doubling with it.
+
+The subtle thing: only the probe can fail a tier whose cool-down is over. Pods that have been pending
+there all the while (a min does not fall back) would else begin the next one before anybody had tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from fairlead.kube.decode import convert
+from fairlead.kube.meta import Natural32, Time
+
+__all__ = ["LONGEST_COOL_DOWN_S", "PROBE_S", "Mark", "Marks"]
+
+LONGEST_COOL_DOWN_S = 30 * 60.0
+
+PROBE_S = 10 * 60.0
+"""How long a probe that nobody reports on keeps others from trying: whoever claimed it may be dead."""
+
+
+class Mark(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """One tier that is left alone, as it stands in ``status.marks`` of the policy."""
+
+    tier: str
+    since: Time
+    until: Time
+    """The end of the cool-down; after it, one pod may try."""
+    cool_downs: Natural32 = 1
+    """How many there were in a row; each doubles the next."""
+    interrupted: bool = False
+    """Its last schedulable node was cordoned or lost: pods that wait for it are moved on at once."""
+    reason: str = ""
+    probe: str = ""
+    """Who tries: a slot token or a pod's UID."""
+    probe_since: Time | None = None
+
+    def cooling(self, now: float) -> bool:
+        """Whether nobody may use the tier yet."""
+        return now < self.until.timestamp()
+
+    def probed(self, now: float) -> bool:
+        """Whether somebody is trying the tier."""
+        return bool(self.probe) and self.probe_since is not None and now < _at(self.probe_since) + PROBE_S
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """The marks of one policy. Every change gives new marks, or the same object when nothing changed.
+
+    Times are seconds since the epoch: marks outlive the process and are read by others.
+    """
+
+    cool_down_s: float = 60.0
+    _by_tier: dict[str, Mark] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[Mark]:
+        return iter(self._by_tier.values())
+
+    def get(self, tier: str) -> Mark | None:
+        """The tier's mark, if it has one."""
+        return self._by_tier.get(tier)
+
+    def usable(self, tier: str, now: float) -> bool:
+        """Whether pods may be sent to the tier without further ado.
+
+        >>> marks = Marks(cool_down_s=60).failed("spot", now=1000)
+        >>> marks.usable("spot", 1030), marks.usable("spot", 1070), marks.usable("on-demand", 1030)
+        (False, False, True)
+        """
+        return tier not in self._by_tier
+
+    def may_probe(self, tier: str, now: float) -> bool:
+        """Whether one pod may try the tier now."""
+        mark = self._by_tier.get(tier)
+        return mark is not None and not mark.cooling(now) and not mark.probed(now)
+
+    def claim_probe(self, tier: str, token: str, now: float) -> Marks | None:
+        """Marks in which the pod that goes by `token` tries the tier; None when it may not.
+
+        Claiming again what one has claimed is allowed and changes nothing: admission may be re-invoked.
+
+        >>> marks = Marks(cool_down_s=60).failed("spot", now=1000)
+        >>> marks.claim_probe("spot", "a", 1030) is None
+        True
+        >>> marks = marks.claim_probe("spot", "a", 1070)
+        >>> marks.claim_probe("spot", "b", 1071) is None, marks.claim_probe("spot", "a", 1071) is marks
+        (True, True)
+        """
+        mark = self._by_tier.get(tier)
+        if mark is None or mark.cooling(now):
+            return None
+        if mark.probed(now):
+            return self if mark.probe == token else None
+        return self._with(msgspec.structs.replace(mark, probe=token, probe_since=_moment(now)))
+
+    def released(self, tier: str, token: str) -> Marks:
+        """The pod that tried is gone and nobody knows how it went: another may try."""
+        mark = self._by_tier.get(tier)
+        if mark is None or mark.probe != token:
+            return self
+        return self._with(msgspec.structs.replace(mark, probe="", probe_since=None))
+
+    def failed(self, tier: str, now: float, token: str = "", reason: str = "") -> Marks:
+        """The tier did not take a pod in time; `token` is what that pod goes by.
+
+        During a cool-down that is known. After one, only the word of the probe counts.
+
+        >>> marks = Marks(cool_down_s=60).failed("spot", now=1000)
+        >>> marks = marks.claim_probe("spot", "a", 1070).failed("spot", now=1200, token="a")
+        >>> marks.get("spot").until.timestamp() - 1200
+        120.0
+        """
+        mark = self._by_tier.get(tier)
+        if mark is not None and (mark.cooling(now) or not mark.probe or mark.probe != token):
+            return self
+        return self._begin(tier, now, interrupted=False, reason=reason)
+
+    def interrupted(self, tier: str, now: float, reason: str = "") -> Marks:
+        """The tier's last schedulable node was cordoned or lost."""
+        mark = self._by_tier.get(tier)
+        if mark is None or not mark.cooling(now):
+            return self._begin(tier, now, interrupted=True, reason=reason)
+        if mark.interrupted:
+            return self
+        return self._with(msgspec.structs.replace(mark, interrupted=True, reason=reason))
+
+    def node_appeared(self, tier: str) -> Marks:
+        """A schedulable node appeared in the tier: it is as if nothing had been."""
+        return self._without(tier)
+
+    def succeeded(self, tier: str) -> Marks:
+        """A pod got a place in the tier."""
+        return self._without(tier)
+
+    def only(self, tiers: Iterable[str]) -> Marks:
+        """Without the marks of tiers that the policy no longer has."""
+        wanted = set(tiers)
+        kept = {tier: mark for tier, mark in self._by_tier.items() if tier in wanted}
+        return self if len(kept) == len(self._by_tier) else Marks(self.cool_down_s, kept)
+
+    def next_change(self, now: float) -> float | None:
+        """When time alone will change an answer: a cool-down or an unreported probe ends."""
+        times = [mark.until.timestamp() for mark in self]
+        times += [_at(mark.probe_since) + PROBE_S for mark in self if mark.probe_since is not None]
+        return min((time for time in times if time > now), default=None)
+
+    def to_plain(self) -> list[dict[str, Any]]:
+        """As they stand in ``status.marks``, in the order of the tiers' names."""
+        plain: list[dict[str, Any]] = msgspec.to_builtins(sorted(self, key=lambda mark: mark.tier))
+        return plain
+
+    @classmethod
+    def from_plain(cls, data: object, cool_down_s: float) -> Marks:
+        """The marks from ``status.marks``; BadObject when they are not usable."""
+        found = convert(data, list[Mark]) if data is not None else []
+        return cls(cool_down_s, {mark.tier: mark for mark in found})
+
+    def _begin(self, tier: str, now: float, *, interrupted: bool, reason: str) -> Marks:
+        before = self._by_tier.get(tier)
+        number = before.cool_downs + 1 if before is not None else 1
+        # The exponent is bounded so that years of failures stay a number.
+        wait_s = min(self.cool_down_s * 2.0 ** min(number - 1, 62), LONGEST_COOL_DOWN_S)
+        return self._with(Mark(tier, _moment(now), _moment(now + wait_s), number, interrupted, reason))
+
+    def _with(self, mark: Mark) -> Marks:
+        return Marks(self.cool_down_s, self._by_tier | {mark.tier: mark})
+
+    def _without(self, tier: str) -> Marks:
+        if tier not in self._by_tier:
+            return self
+        rest = {other: mark for other, mark in self._by_tier.items() if other != tier}
+        return Marks(self.cool_down_s, rest)
+
+
+def _moment(now: float) -> datetime:
+    return datetime.fromtimestamp(now, UTC)
+
+
+def _at(moment: datetime) -> float:
+    return moment.timestamp()
