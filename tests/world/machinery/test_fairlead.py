@@ -46,9 +46,11 @@ def test_a_gang_that_lost_a_member_is_no_longer_marked_for_autoscalers() -> None
     gang = {"pod-group": "g", "pod-group-min-member": "2"}
     cluster.create(ours("a", **gang))
     cluster.create(ours("b", **gang))
-    cluster.run_until(lambda: conditions(cluster, "Pod", "a")["PodScheduled"] == ("False", "Unschedulable"))
+    cluster.run_until(seconds(1))
+    assert conditions(cluster, "Pod", "a")["PodScheduled"] == ("False", "Unschedulable")
     cluster.delete("Pod", "b")
-    cluster.run_until(lambda: conditions(cluster, "Pod", "a")["PodScheduled"] == ("False", "WaitingForGang"))
+    cluster.run_until(seconds(1))
+    assert conditions(cluster, "Pod", "a")["PodScheduled"] == ("False", "WaitingForGang")
 
 
 def test_a_higher_pod_takes_the_place_of_a_lower_one() -> None:
