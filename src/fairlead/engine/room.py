@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -152,6 +152,14 @@ class Room:
         if self._lifted.pop(key, None) is None:
             self.forget(key)
         return nomination
+
+    def hand_over(self, key: str, unit: str) -> None:
+        """A pod is of this unit now, its gang having started without it: its promise goes along."""
+        nomination = self.nominations.get(key)
+        if nomination is not None and nomination.unit != unit:
+            _discard(self._by_unit, nomination.unit, key)
+            self._by_unit.setdefault(unit, {})[key] = None
+            self.nominations[key] = replace(nomination, unit=unit)
 
     def promised_to(self, unit: str) -> list[Nomination]:
         """What a unit was promised."""

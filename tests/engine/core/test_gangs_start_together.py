@@ -124,6 +124,23 @@ def test_an_evicted_gang_starts_again_as_a_whole():
     assert names(world.add(member("c2", created=61)).after(20)) == {"boss", "a2", "b2", "c2"}
 
 
+def test_a_member_that_was_promised_a_node_alone_starts_again_with_its_gang():
+    world = running(None, node("n", cpu=2), *(member(name, 2, priority=5) for name in "ab"))
+    world.leaves_at_once = False
+    world.add(node("m", cpu=1), pod("low", on="m", priority=0), member("c", 2, priority=5, created=50))
+    assert world.evicted == ["default/low"]
+    world.add(pod("boss", 2, priority=9, created=60)).remove("a", "b")
+    assert names(world) == {"low", "boss"}
+    world.add(node("k", cpu=2), member("d", 2, priority=5, created=70)).after(20)
+    assert names(world) == {"low", "boss", "c", "d"}
+
+
+def test_after_a_restart_a_late_member_is_bound_where_the_api_says_it_was_promised():
+    members = (member("a", 2, on="n"), member("b", 2, on="n"), member("c", 2, created=50, nominated="m"))
+    world = running(None, node("n", cpu=4), node("m", cpu=1), *members)
+    assert world.bound["default/c"] == "m"
+
+
 def test_only_elastic_members_are_evicted_while_the_minimum_holds():
     world = running(None, node("n", cpu=4), *(member(name, 2) for name in "abcd"))
     world.add(pod("boss", 2, priority=9, created=50))

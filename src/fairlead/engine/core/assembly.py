@@ -65,7 +65,8 @@ class Assembly:
     def refresh(self, now: float, abandon: Callable[[str], None]) -> None:
         """Turn every gang that something happened to into the units it now consists of.
 
-        `abandon` ends a gang's wait for victims when a member that it was for is gone.
+        `abandon` takes back what a unit was promised and waits for, when a member that it was for is
+        gone or the unit is no more.
         """
         gangs = self._state.gangs
         while gangs.changed:
@@ -82,6 +83,9 @@ class Assembly:
             for pod in unit.members:
                 self._hold(pod, Verdict(frozenset(), str(error)), unit.gang)
             return
+        if self._state.room.nominations:
+            for pod in unit.members:
+                self._state.room.hand_over(pod.metadata.key, unit.id)
         failures = self.failures.get(unit.id, 0)
         alone = failures or self._state.room.promised_to(unit.id)
         key = (
@@ -128,6 +132,8 @@ class Assembly:
                     self.put(pod_unit(pod, pod.spec.priority or 0, order, gang.name), now)
             return
         for pod in gang.pending:
+            # It stood alone while the gang ran. What it was promised then is not what the gang needs.
+            abandon(f"pod:{pod.metadata.uid}")
             self._queue.drop(f"pod:{pod.metadata.uid}")
         if not gang.pending:
             return

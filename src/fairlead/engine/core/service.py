@@ -352,9 +352,8 @@ class Service:
         self._requeue(wait.unit)
 
     def _abandon(self, unit_id: str) -> None:
-        wait = self.evictions.drop(unit_id)
-        if wait is not None:
-            self._unpromise(tuple(pod for pod, _ in wait.placement), tell=True)
+        self.evictions.drop(unit_id)
+        self._unpromise(tuple(one.pod for one in self.state.room.promised_to(unit_id)), tell=True)
 
     def _unpromise(self, pods: tuple[Pod, ...], *, tell: bool) -> None:
         for pod in pods:
