@@ -60,9 +60,19 @@ class Backlog:
         return self.pods / self.last_bind_s
 
 
-def run(
-    nodes: int = 5000, pods: int = 10_000, rounds: int = 3, only: Sequence[str] = CONTENDERS
-) -> list[Row]:
+def run() -> list[Row]:
+    """Everything, at the stated sizes."""
+    return [
+        *run_backlog(5000, 10_000, 3),
+        *run_backlog(1000, 5000, 3),
+        *run_arrivals(5000, 2000, 3, 100.0),
+        *run_arrivals(5000, 10_000, 3, 0.0),
+        *run_gangs(1000, 1000, 3),
+        *run_preemption(1000, 3),
+    ]
+
+
+def run_backlog(nodes: int, pods: int, rounds: int, only: Sequence[str] = CONTENDERS) -> list[Row]:
     """A backlog for each contender in turn."""
     found: dict[str, list[Backlog]] = {name: [] for name in only}
     for number in range(rounds):
@@ -251,7 +261,7 @@ def _asked(arguments: argparse.Namespace) -> list[Row]:
     if arguments.rate:
         rate = 0.0 if arguments.rate == "max" else float(arguments.rate)
         return run_arrivals(arguments.nodes, arguments.pods, arguments.rounds, rate)
-    return run(arguments.nodes, arguments.pods, arguments.rounds, tuple(arguments.only))
+    return run_backlog(arguments.nodes, arguments.pods, arguments.rounds, tuple(arguments.only))
 
 
 if __name__ == "__main__":
