@@ -10,7 +10,7 @@ import os
 import ssl
 import tempfile
 
-__all__ = ["client_context"]
+__all__ = ["client_context", "load_pair"]
 
 
 def client_context(
@@ -31,12 +31,15 @@ def client_context(
     if not strict:
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if certificate is not None:
-        _load(context, *certificate)
+        load_pair(context, *certificate)
     return context
 
 
-def _load(context: ssl.SSLContext, chain: str, key: str) -> None:
-    """The ssl module reads certificates from files only; this one exists for an instant, for us alone."""
+def load_pair(context: ssl.SSLContext, chain: str, key: str) -> None:
+    """Have a context show a certificate.
+
+    The ssl module reads certificates from files only; this one exists for an instant, for us alone.
+    """
     descriptor, path = tempfile.mkstemp(prefix="fairlead-", suffix=".pem")  # mode 0600
     try:
         with os.fdopen(descriptor, "w") as file:

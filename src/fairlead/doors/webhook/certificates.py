@@ -1,0 +1,271 @@
+"""Which certificate the webhook shows: its own authority's, or one from files (cert-manager's, say).
+
+Both are followed while the webhook runs, and a new certificate is shown to new connections without
+closing any. Replicas share one authority through a Secret: whoever writes it first wins, the others take
+what they find.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Protocol
+
+import structlog
+
+from fairlead.client.api import Client
+from fairlead.client.authority import KeyPair, life_of
+from fairlead.client.clock import WALL_CLOCK, Clock
+from fairlead.client.reflector import Reflector
+from fairlead.client.retry import Backoff
+from fairlead.doors.webhook.keyring import SECRET, Keyring, Secret, read_keyring, secret_of
+from fairlead.errors import ApiError, BadInput, BadObject, Conflict, NotFound, Unreachable
+from fairlead.kube.resources import known
+
+__all__ = ["Certificates", "Files", "Names", "OwnAuthority", "Trust"]
+
+_log = structlog.get_logger(__name__)
+
+_SECRETS = known("Secret")
+_SERVING_LIFE = timedelta(days=90)
+_LOOK_S = 5.0  # how often files are looked at
+_LOOK_AGAIN_S = 60.0  # the Secret is watched; this is for when the watch is refused
+
+
+class Trust(Protocol):
+    """Where authorities are published: the registration, if it is ours."""
+
+    async def publish(self, bundle: bytes) -> None:
+        """Have the API server trust these, and nobody else."""
+
+    async def trusts(self, authority: bytes) -> bool:
+        """Whether who must trust it does; yes where nobody has registered."""
+
+
+class Certificates(Protocol):
+    """Where certificates come from."""
+
+    async def first(self) -> KeyPair:
+        """The certificate to begin with; raises when there is none to be had."""
+
+    async def run(self, trust: Trust) -> None:
+        """Follow changes for ever: new certificates are shown, authorities published."""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What a certificate is for."""
+
+    dns: tuple[str, ...] = ()
+    addresses: tuple[str, ...] = ()
+
+    @classmethod
+    def of_host(cls, host: str) -> Names:
+        """A host name or an address.
+
+        >>> Names.of_host("10.0.0.1"), Names.of_host("hook.example.com")
+        (Names(dns=(), addresses=('10.0.0.1',)), Names(dns=('hook.example.com',), addresses=()))
+        """
+        try:
+            return cls(addresses=(str(ipaddress.ip_address(host)),))
+        except ValueError:
+            return cls(dns=(host,))
+
+    @classmethod
+    def of_service(cls, name: str, namespace: str) -> Names:
+        """All that a Service is called inside of its cluster."""
+        short = f"{name}.{namespace}"
+        return cls(dns=(f"{short}.svc", name, short, f"{short}.svc.cluster.local"))
+
+
+class OwnAuthority:
+    """Certificates that our own authority signs.
+
+    Invariant: `show` is given a new pair only when its signer was published at least the wait before.
+    Cancelled, at most one write to the Secret is half-way: it either was a whole step or none.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        namespace: str,
+        names: Names,
+        show: Callable[[KeyPair], None],
+        *,
+        wait_s: float = 60.0,
+        clock: Clock = WALL_CLOCK,
+    ) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._names = names
+        self._show = show
+        self._wait = timedelta(seconds=wait_s)
+        self._clock = clock
+        self._shown: tuple[KeyPair, KeyPair] | None = None  # signer, what it signed
+        self._changed = asyncio.Event()
+
+    async def first(self) -> KeyPair:
+        """Read the Secret, or be the first to write it; raises when neither is allowed."""
+        backoff = Backoff(self._client.rng)
+        while True:
+            try:
+                ring, _ = await self._read()
+                return self._pair(ring)
+            except ApiError as error:
+                if error.code == 403 or isinstance(error, NotFound):
+                    raise BadInput(
+                        f"the webhook's certificates need Secret {self._namespace}/{SECRET}, which may not "
+                        f"be read or made: {error.message}; allow get, create, update and watch, or give "
+                        "--tls-cert-file and --tls-key-file"
+                    ) from error
+                _log.warning("certificate_delayed", reason=str(error))
+            except Unreachable as error:
+                _log.warning("certificate_delayed", reason=str(error))
+            await asyncio.sleep(backoff.next_s())
+
+    async def run(self, trust: Trust) -> None:
+        """See `Certificates`."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._watch())
+            while True:
+                wait_s = _LOOK_AGAIN_S
+                self._changed.clear()
+                try:
+                    wait_s = await self._go_on(trust)
+                except Conflict:
+                    continue  # somebody else took the step
+                except (ApiError, Unreachable, BadObject) as error:
+                    _log.warning("certificates_not_kept", reason=str(error))
+                    wait_s = 2.0
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(wait_s):
+                        await self._changed.wait()
+
+    async def _go_on(self, trust: Trust) -> float:
+        """Do what the Secret asks for now; for how long nothing will have to be done."""
+        ring, version = await self._read()
+        # Who signed what is shown stays trusted, should somebody have put another authority in the Secret.
+        before = self._shown[0].public if self._shown else b""
+        stranger = before if before and before not in ring.bundle else b""
+        await trust.publish(ring.bundle + stranger)
+        self._pair(ring)
+        now = self._clock.wall()
+        step = ring.step(now, self._wait)
+        if step is None:
+            return self._idle_s(ring, now)
+        if ring.coming is not None and not await trust.trusts(ring.coming.public):
+            _log.warning(
+                "rotation_waits", reason="the registration does not name the next authority in its caBundle"
+            )
+            return self._wait.total_seconds()
+        await self._client.replace(_SECRETS, secret_of(step, self._namespace, version))
+        _log.info("rotation_step", authorities=step.bundle.count(b"BEGIN"), switched=step.former != b"")
+        return 0.0
+
+    def _idle_s(self, ring: Keyring, now: datetime) -> float:
+        moments = [due for due in (ring.due(self._wait), self._renew_at()) if due is not None]
+        soonest = min((moment - now).total_seconds() for moment in moments) if moments else _LOOK_AGAIN_S
+        return min(max(soonest, 0.05), _LOOK_AGAIN_S)
+
+    def _renew_at(self) -> datetime | None:
+        if self._shown is None:
+            return None
+        begins, ends = life_of(self._shown[1].public)
+        return ends - (ends - begins) / 3
+
+    def _pair(self, ring: Keyring) -> KeyPair:
+        """The certificate to show, made when the signer is new or the last one is getting old."""
+        renew_at = self._renew_at()
+        if (
+            self._shown is None
+            or self._shown[0] != ring.signing
+            or (renew_at is not None and self._clock.wall() >= renew_at and self._lasts_longer(ring))
+        ):
+            pair = ring.authority.server(self._names.dns, self._names.addresses, valid=_SERVING_LIFE)
+            self._shown = (ring.signing, pair)
+            self._show(pair)
+            _log.info("certificate_made", names=[*self._names.dns, *self._names.addresses])
+        return self._shown[1]
+
+    def _lasts_longer(self, ring: Keyring) -> bool:
+        assert self._shown is not None
+        return life_of(ring.signing.public)[1] > life_of(self._shown[1].public)[1]
+
+    async def _read(self) -> tuple[Keyring, str]:
+        """The keyring and its version; made when there is none."""
+        while True:
+            try:
+                secret = await self._client.get(_SECRETS, SECRET, self._namespace, kind=Secret)
+                return read_keyring(secret), secret.metadata.resource_version
+            except NotFound:
+                pass
+            try:
+                made = secret_of(Keyring.new(self._clock.wall()), self._namespace)
+                await self._client.create(_SECRETS, made)
+                _log.info("authority_made", secret=f"{self._namespace}/{SECRET}")
+            except Conflict:
+                continue  # another replica was first: its authority is everybody's
+
+    async def _watch(self) -> None:
+        reflector = Reflector(
+            self._client, _SECRETS, Secret, namespace=self._namespace, fields=f"metadata.name={SECRET}"
+        )
+        await reflector.run(lambda _: self._changed.set())
+
+
+class Files:
+    """Certificates from files that somebody else renews. `authority`: a file with who signs them; without
+    one nothing is published, and what others put into the registration stays there.
+    """
+
+    def __init__(
+        self, certificate: str, key: str, authority: str | None, show: Callable[[KeyPair], None]
+    ) -> None:
+        self._files = [certificate, key, *([authority] if authority else [])]
+        self._show = show
+
+    async def first(self) -> KeyPair:
+        """Read them; BadInput says which cannot be used."""
+        pair, _ = self._read()
+        self._show(pair)
+        return pair
+
+    async def run(self, trust: Trust) -> None:
+        """See `Certificates`. A pair that is half renewed is not shown: the next look finds it whole."""
+        known_stamps: list[tuple[int, int] | None] | None = None
+        while True:
+            stamps = [_stamp(file) for file in self._files]
+            if stamps != known_stamps:
+                try:
+                    pair, bundle = self._read()
+                    if bundle:
+                        await trust.publish(bundle)
+                    self._show(pair)
+                    known_stamps = stamps
+                except (BadInput, ApiError, Unreachable) as error:
+                    _log.warning("certificate_not_taken", reason=str(error))
+            await asyncio.sleep(_LOOK_S)
+
+    def _read(self) -> tuple[KeyPair, bytes]:
+        contents = []
+        for file in self._files:
+            try:
+                contents.append(Path(file).read_bytes())
+            except OSError as error:
+                raise BadInput(f"{file}: {error.strerror or error}") from error
+        pair = KeyPair(contents[0], contents[1])
+        return pair, contents[2] if len(contents) > 2 else b""
+
+
+def _stamp(file: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(file)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino

@@ -1,0 +1,197 @@
+"""Telling the API server to call us: one MutatingWebhookConfiguration, the same for all replicas.
+
+It is written only when it says something else than we want, and what others put in (cert-manager's
+caBundle, annotations) stays. Nothing is registered before there is somebody to answer: an API server
+that calls into the void delays every pod of the cluster.
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import structlog
+
+from fairlead.client.api import Client
+from fairlead.doors.webhook.certificates import Names
+from fairlead.doors.webhook.keyring import SECRET
+from fairlead.errors import ApiError, BadInput, Conflict, NotFound
+from fairlead.kube.resources import known
+
+__all__ = ["CONFIGURATION", "PATH", "Registration", "Where", "unregister"]
+
+_log = structlog.get_logger(__name__)
+
+CONFIGURATION = "fairlead"
+PATH = "/admit"
+HOOK = "pods.fairlead.dev"
+_TIMEOUT_S = 10
+_CONFIGURATIONS = known("MutatingWebhookConfiguration")
+_SECRETS = known("Secret")
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """How the API server reaches the webhook: a base address, or a Service of its cluster."""
+
+    url: str = ""
+    service: str = ""
+    namespace: str = ""
+    port: int = 443
+
+    def __post_init__(self) -> None:
+        if self.url:
+            self._host()
+
+    @property
+    def names(self) -> Names:
+        """What the certificate must be for."""
+        return Names.of_host(self._host()) if self.url else Names.of_service(self.service, self.namespace)
+
+    @property
+    def client_config(self) -> dict[str, Any]:
+        """As the configuration spells it."""
+        if self.url:
+            return {"url": self.url.rstrip("/") + PATH}
+        service = {"name": self.service, "namespace": self.namespace, "path": PATH, "port": self.port}
+        return {"service": service}
+
+    def _host(self) -> str:
+        try:
+            parts = urlsplit(self.url)
+            host, _ = parts.hostname, parts.port
+        except ValueError as error:
+            raise BadInput(f"--url {self.url}: {error}") from error
+        if parts.scheme != "https" or not host:
+            raise BadInput(
+                f"--url {self.url}: must be https://HOST:PORT, because API servers call nothing else"
+            )
+        if parts.query or parts.fragment or parts.username:
+            raise BadInput(f"--url {self.url}: a base address has no user, query or fragment")
+        return host
+
+
+class Registration:
+    """Our entry at the API server. `publish` takes effect from `register` on, because before that nobody
+    may be called; cancelled half-way, the entry is either the old or the new one.
+    """
+
+    def __init__(
+        self, client: Client, where: Where, *, failure_policy: str, system_namespace: str, ours: bool = True
+    ) -> None:
+        """`ours`: whether to write it, or just to see that whoever wrote it trusts us."""
+        self._client = client
+        self._where = where
+        self._failure_policy = failure_policy
+        self._system_namespace = system_namespace
+        self._ours = ours
+        self._bundle = b""
+        self._open = False
+
+    async def register(self) -> None:
+        """From now on be called."""
+        self._open = True
+        await self._write()
+
+    async def publish(self, bundle: bytes) -> None:
+        """See `Trust`."""
+        self._bundle = bundle
+        await self._write()
+
+    async def trusts(self, authority: bytes) -> bool:
+        """See `Trust`."""
+        try:
+            found = await self._client.get(_CONFIGURATIONS, CONFIGURATION)
+        except NotFound:
+            return True
+        hooks = found.get("webhooks") or []
+        bundles = [base64.b64decode(hook["clientConfig"].get("caBundle", "")) for hook in hooks]
+        return all(authority in bundle for bundle in bundles)
+
+    async def _write(self) -> None:
+        if not self._ours or not self._open:
+            return
+        while True:
+            try:
+                found = await self._client.get(_CONFIGURATIONS, CONFIGURATION)
+            except NotFound:
+                found = None
+            try:
+                if found is None:
+                    await self._client.create(_CONFIGURATIONS, self._wanted({}))
+                else:
+                    wanted = self._wanted(found)
+                    if wanted == found:
+                        return
+                    await self._client.replace(_CONFIGURATIONS, wanted)
+                _log.info("registered", name=CONFIGURATION, **self._where.client_config)
+                return
+            except (Conflict, NotFound):
+                continue  # another replica was faster: look at what it wrote
+            except ApiError as error:
+                if error.code == 403:
+                    raise BadInput(
+                        f"--register may not write MutatingWebhookConfiguration {CONFIGURATION}: "
+                        f"{error.message}"
+                    ) from error
+                raise
+
+    def _wanted(self, found: dict[str, Any]) -> dict[str, Any]:
+        """What is there, changed where it says something else than we want."""
+        old: dict[str, Any] = next(
+            (hook for hook in found.get("webhooks") or [] if hook.get("name") == HOOK), {}
+        )
+        held = old.get("clientConfig", {}).get("caBundle")
+        bundle = base64.b64encode(self._bundle).decode() if self._bundle else held
+        client_config = self._where.client_config | ({"caBundle": bundle} if bundle else {})
+        hook = old | {
+            "name": HOOK,
+            "clientConfig": client_config,
+            "rules": [
+                {
+                    "apiGroups": [""],
+                    "apiVersions": ["v1"],
+                    "operations": ["CREATE"],
+                    "resources": ["pods"],
+                    "scope": "Namespaced",
+                }
+            ],
+            "namespaceSelector": {
+                "matchExpressions": [
+                    {
+                        "key": "kubernetes.io/metadata.name",
+                        "operator": "NotIn",
+                        "values": sorted({"kube-system", self._system_namespace}),
+                    }
+                ]
+            },
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "NoneOnDryRun",
+            "reinvocationPolicy": "IfNeeded",
+            "failurePolicy": self._failure_policy,
+            "timeoutSeconds": _TIMEOUT_S,
+        }
+        metadata = dict(found.get("metadata") or {})
+        metadata["name"] = CONFIGURATION
+        metadata["labels"] = {**metadata.get("labels", {}), "app.kubernetes.io/managed-by": "fairlead"}
+        return found | {"metadata": metadata, "webhooks": [hook]}
+
+
+async def unregister(client: Client, system_namespace: str) -> list[str]:
+    """Take away what `--register` made: the entry first, so that nobody is called any more; what was there.
+
+    Policies and ledgers stay: they are the users', and other doors may work with them.
+    """
+    gone: list[str] = []
+    for resource, name, namespace in (
+        (_CONFIGURATIONS, CONFIGURATION, None),
+        (_SECRETS, SECRET, system_namespace),
+    ):
+        try:
+            await client.delete(resource, name, namespace)
+            gone.append(f"{resource.kind} {namespace}/{name}" if namespace else f"{resource.kind} {name}")
+        except NotFound:
+            pass  # taken away before
+    return gone
