@@ -14,6 +14,7 @@
     │   └── TooManyRequests      429: flow control, or a PodDisruptionBudget saying no
     ├── Unreachable              no answer, or an answer that broke off: the outcome is unknown
     │   └── NotSent              no connection: nothing was sent, so nothing was applied
+    ├── Missing                  something we need on the cluster is not there, and we may not make it
     ├── LeaseLost                a write was refused because our lease may have ended
     └── RigError                 the test control plane could not be built or started
 
@@ -125,6 +126,10 @@ class Unreachable(FairleadError):  # noqa: N818
 
 class NotSent(Unreachable):
     """No connection could be made. Nothing was sent: a write that ended so was not applied."""
+
+
+class Missing(FairleadError):  # noqa: N818
+    """Something that a door needs on the cluster is not there, and it may not make it: says what and how."""
 
 
 class LeaseLost(FairleadError):  # noqa: N818

@@ -1,0 +1,277 @@
+"""The policies that hold now: those of the cluster, those of a file, or both.
+
+A bad policy is left out and the rest go on: what is wrong with it is logged once and found in `refused`
+(the status writer puts it into the policy's condition Accepted). Where both sources have a policy of one
+name, the file's holds: whoever starts the process wrote it there on purpose.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import structlog
+import yaml
+
+from fairlead.client.api import Client
+from fairlead.client.clock import WALL_CLOCK, Clock
+from fairlead.client.reflector import Reflector
+from fairlead.client.retry import Backoff
+from fairlead.client.view import Added, Deleted, Modified, Spoiled
+from fairlead.errors import ApiError, BadInput, FairleadError, NotFound, Unreachable
+from fairlead.kube.meta import ObjectMeta
+from fairlead.policy.model import PlacementPolicy, read_policies, read_policy
+from fairlead.policy.names import API_VERSION, POLICIES
+
+__all__ = ["LivePolicies", "read_file"]
+
+_log = structlog.get_logger(__name__)
+
+_LOOK_S = 5.0  # how often the file is looked at
+_DISCOVER_S = 30.0  # how often a cluster without the definition is asked again
+
+
+def read_file(file: str) -> tuple[PlacementPolicy, ...]:
+    """The policies of a YAML stream, every one of them good, in the order of their names."""
+    try:
+        documents = list(yaml.safe_load_all(Path(file).read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{file}: cannot be read: {error}") from error
+    except (yaml.YAMLError, ValueError) as error:
+        raise BadInput(f"{file}: is not YAML: {error}") from error
+    except RecursionError as error:
+        raise BadInput(f"{file}: is nested too deeply, or refers to itself") from error
+    found: list[Any] = []
+    for document in documents:
+        if isinstance(document, dict) and isinstance(document.get("items"), list):
+            found += document["items"]
+        elif document is not None:
+            found.append(document)
+    if not found:
+        raise BadInput(f"{file}: has no PlacementPolicy")
+    try:
+        return read_policies(found)
+    except FairleadError as error:
+        raise BadInput(f"{file}: {error}") from error
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """A policy as the cluster has it, unread: a mistake in its spec must not hide its name."""
+
+    metadata: ObjectMeta
+    spec: Any = None
+    status: Any = None
+
+
+class LivePolicies:
+    """See the module. Run it, wait until `synced`, and read `policies`; `on_change` hears of every change.
+
+    Invariant: `policies` are in the order of their names, and each is exactly as its source last had it
+    in a usable state of that moment: a policy that turned bad is left out, not kept in its old form.
+    Cancelled, nothing is left behind.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        file: str = "",
+        cluster: bool = True,
+        rng: random.Random | None = None,
+        clock: Clock = WALL_CLOCK,
+    ) -> None:
+        """`file` and `cluster` are the sources; a bad file at the start is an error, later only a report."""
+        self._client = client
+        self._file = file
+        self._cluster = cluster
+        self._rng = rng or random.Random()
+        self._clock = clock
+        self._listeners: list[Callable[[], None]] = []
+        self._synced = asyncio.Event()
+        self._of_file: dict[str, PlacementPolicy] = {}
+        self._of_cluster: dict[str, PlacementPolicy] = {}
+        self._stored: dict[str, Stored] = {}
+        self._refused: dict[str, str] = {}
+        self._policies: tuple[PlacementPolicy, ...] = ()
+        self.trouble = ""
+        """Why the sources cannot be read at the moment; "" when they can."""
+        self._stamp: tuple[int, int] | None = None
+        if file:
+            self._stamp = _stamp(file)
+            self._of_file = {policy.name: policy for policy in read_file(file)}
+            self._merge()
+
+    @property
+    def policies(self) -> tuple[PlacementPolicy, ...]:
+        """Those that hold now, by name. The same object until something changes."""
+        return self._policies
+
+    @property
+    def refused(self) -> Mapping[str, str]:
+        """Policies of the cluster that are left out, and why."""
+        return self._refused
+
+    def get(self, name: str) -> PlacementPolicy | None:
+        """The policy of a name."""
+        return self._of_file.get(name) or self._of_cluster.get(name)
+
+    def from_file(self, name: str) -> bool:
+        """Whether it comes from the file: then it has no status of its own on the cluster."""
+        return name in self._of_file
+
+    def stored(self, name: str) -> Stored | None:
+        """A policy of the cluster as it came, bad ones included, with its status and version."""
+        return self._stored.get(name)
+
+    def stored_names(self) -> tuple[str, ...]:
+        """The names of all policies of the cluster, bad ones included."""
+        return tuple(sorted(self._stored))
+
+    def status(self, name: str) -> Mapping[str, Any]:
+        """What a policy's status says; empty for those of a file."""
+        found = self._stored.get(name)
+        return found.status if found is not None and isinstance(found.status, dict) else {}
+
+    def on_change(self, call: Callable[[], None]) -> None:
+        """Call back after every change of a policy or of its status; it must not await or raise."""
+        self._listeners.append(call)
+
+    async def synced(self) -> None:
+        """Wait until every source was read once."""
+        await self._synced.wait()
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether every source was read once."""
+        return self._synced.is_set()
+
+    def checks(self) -> dict[str, str]:
+        """For ``/readyz``."""
+        return {"policies": "" if self.is_synced else self.trouble or "not read yet"}
+
+    async def run(self) -> None:
+        """Follow the sources for ever."""
+        async with asyncio.TaskGroup() as group:
+            if self._file:
+                group.create_task(self._follow_file())
+            if self._cluster:
+                group.create_task(self._follow_cluster())
+            else:
+                self._synced.set()
+
+    async def _follow_cluster(self) -> None:
+        await self._until_served()
+        reflector = Reflector(self._client, POLICIES, Stored, rng=self._rng, clock=self._clock)
+        async with aclosing(reflector.batches()) as batches:
+            async for batch in batches:
+                changed = False
+                for event in batch:
+                    match event:
+                        case Added(object=stored) | Modified(object=stored):
+                            changed |= self._take(stored)
+                        case Deleted(key=name) | Spoiled(key=name):
+                            changed |= self._drop(name)
+                            if isinstance(event, Spoiled):
+                                self._refuse(name, str(event.error))
+                if changed:
+                    self._merge()
+                if reflector.view.resume is not None:
+                    self._synced.set()
+
+    async def _until_served(self) -> None:
+        """Wait until the cluster serves policies. One that does not has none: nobody waits for that."""
+        backoff = Backoff(self._rng)
+        while True:
+            try:
+                await self._client.read(f"{POLICIES.path()}?limit=1")
+                self.trouble = ""
+                return
+            except NotFound:
+                if not self._synced.is_set():
+                    _log.info("no_policy_crd", looking_again_s=_DISCOVER_S)
+                self._synced.set()
+                await asyncio.sleep(_DISCOVER_S * self._rng.uniform(1.0, 1.5))
+            except (ApiError, Unreachable) as error:
+                wait_s = backoff.next_s(error.retry_after_s if isinstance(error, ApiError) else None)
+                if str(error) != self.trouble:
+                    _log.warning("policies_unread", reason=str(error), wait_s=round(wait_s, 3))
+                self.trouble = str(error)
+                if isinstance(error, ApiError) and error.code == 403 and self._file:
+                    # The file stands alone where the cluster's policies are not ours to read.
+                    self._synced.set()
+                await asyncio.sleep(wait_s)
+
+    def _take(self, stored: Stored) -> bool:
+        name = stored.metadata.name
+        known = self._stored.get(name)
+        self._stored[name] = stored
+        if known is not None and known.spec == stored.spec and known.metadata.uid == stored.metadata.uid:
+            return bool(known.status != stored.status)
+        whole = {
+            "apiVersion": API_VERSION,
+            "kind": POLICIES.kind,
+            "metadata": stored.metadata,
+            "spec": stored.spec,
+        }
+        try:
+            policy = read_policy(_plain(whole))
+        except FairleadError as error:
+            self._of_cluster.pop(name, None)
+            self._refuse(name, str(error))
+            return True
+        self._refused.pop(name, None)
+        self._of_cluster[name] = policy
+        _log.info("policy", name=name, generation=stored.metadata.generation)
+        return True
+
+    def _drop(self, name: str) -> bool:
+        self._refused.pop(name, None)
+        self._of_cluster.pop(name, None)
+        return self._stored.pop(name, None) is not None
+
+    def _refuse(self, name: str, why: str) -> None:
+        if self._refused.get(name) != why:
+            _log.error("policy_refused", name=name, reason=why)
+        self._refused[name] = why
+
+    def _merge(self) -> None:
+        both = {**self._of_cluster, **self._of_file}
+        self._policies = tuple(both[name] for name in sorted(both))
+        for call in self._listeners:
+            call()
+
+    async def _follow_file(self) -> None:
+        """Read the file again when it changes; one that cannot be used changes nothing."""
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            stamp = _stamp(self._file)
+            if stamp is None or stamp == self._stamp:
+                continue  # a file that is away for a moment is being replaced
+            self._stamp = stamp
+            try:
+                found = {policy.name: policy for policy in read_file(self._file)}
+            except BadInput as error:
+                _log.error("policies_refused", reason=str(error))
+                continue
+            if found != self._of_file:
+                self._of_file = found
+                _log.info("policies_reloaded", file=self._file, policies=len(found))
+                self._merge()
+
+
+def _plain(whole: Mapping[str, Any]) -> Any:
+    return msgspec.to_builtins(whole)
+
+
+def _stamp(file: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(file)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino

@@ -1,0 +1,283 @@
+"""What every long-running command shares: connection, policies, signals, one port, one event loop.
+
+A process runs one or more doors over one connection. Each is prepared first (what it needs on the cluster),
+then the port opens with the routes of all, then all run until a signal; whoever registers itself somewhere
+does so in `run`, when its port already answers. One door that fails ends the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import signal
+import ssl
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import structlog
+from aiohttp import web
+
+from fairlead.client import config as kubeconfig
+from fairlead.client.api import Client
+from fairlead.client.clock import WALL_CLOCK, Clock
+from fairlead.client.connection import Connection
+from fairlead.doors.health import check_address, serving
+from fairlead.doors.policies import LivePolicies
+from fairlead.errors import BadInput, FairleadError
+
+__all__ = [
+    "Door",
+    "Options",
+    "Surroundings",
+    "configure_logging",
+    "event_loop",
+    "own_namespace",
+    "run_doors",
+    "serve_doors",
+]
+
+_log = structlog.get_logger(__name__)
+
+_IN_FLIGHT = 96
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The flags that all long-running commands have."""
+
+    kubeconfig: str = ""
+    context: str = ""
+    policies: str = ""
+    """A file; "" is none."""
+    listen: str = ""
+    """``ADDRESS:PORT``; "" opens no port."""
+    system_namespace: str = ""
+    log_format: str = "auto"
+    log_level: str = "info"
+
+    def __post_init__(self) -> None:
+        """Refuse at once what could not work later."""
+        if self.listen:
+            check_address(self.listen)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a door works with; all doors of a process share it."""
+
+    client: Client
+    policies: LivePolicies
+    system_namespace: str
+    rng: random.Random
+    clock: Clock = WALL_CLOCK
+
+
+class Door(ABC):
+    """One way in. `run` ends after `stop` with what was under way done, or at once when cancelled."""
+
+    name: str
+
+    async def prepare(self) -> None:  # noqa: B027 (most doors need nothing)
+        """What must be there before the port opens: definitions, certificates. May raise `Missing`."""
+
+    def routes(self) -> Iterable[web.RouteDef]:
+        """What it answers on the port, besides health and metrics."""
+        return ()
+
+    def tls(self) -> ssl.SSLContext | None:
+        """Asked after `prepare`. One door that wants TLS makes the whole port speak it."""
+        return None
+
+    def checks(self) -> Mapping[str, str]:
+        """What must hold for it to be ready, by name: "" or what is wrong."""
+        return {}
+
+    def metrics(self) -> bytes:
+        """Its metrics as Prometheus reads them."""
+        return b""
+
+    @abstractmethod
+    async def run(self) -> None:
+        """Work until `stop`; the port is open and policies are being followed."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Make `run` return in order. Called from a signal handler, maybe twice."""
+
+
+def run_doors(options: Options, make: Callable[[Surroundings], Sequence[Door]]) -> None:
+    """Be a process with these doors until SIGTERM or SIGINT."""
+    configure_logging(options.log_format, options.log_level)
+    with event_loop() as runner:
+        runner.run(_main(options, make))
+
+
+async def _main(options: Options, make: Callable[[Surroundings], Sequence[Door]]) -> None:
+    target = kubeconfig.load(options.kubeconfig or None, context=options.context or None)
+    async with Connection(target, in_flight=_IN_FLIGHT) as connection:
+        rng = random.Random()
+        client = Client(connection, rng=rng)
+        around = Surroundings(
+            client,
+            LivePolicies(client, file=options.policies, rng=rng),
+            options.system_namespace or own_namespace(),
+            rng,
+        )
+        doors = make(around)
+        stopping = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stopping.set)
+        await serve_doors(doors, around, listen=options.listen, stopping=stopping)
+
+
+async def serve_doors(
+    doors: Sequence[Door],
+    around: Surroundings,
+    *,
+    listen: str = "",
+    stopping: asyncio.Event,
+    ready: Callable[[str], None] | None = None,
+) -> None:
+    """Prepare the doors, open the port, run them all until `stopping` is set or one ends or fails.
+
+    `ready` hears the URL once the port is open ("" without one). Cancelled, every door is cancelled and
+    the port closed.
+    """
+    try:
+        async with asyncio.TaskGroup() as group:
+            following = group.create_task(around.policies.run())
+            stopped = group.create_task(stopping.wait())
+            if await _unless(stopped, _prepare(doors)):
+                await _open(group, doors, around, listen=listen, stopped=stopped, ready=ready)
+            stopped.cancel()
+            following.cancel()
+    except BaseExceptionGroup as several:
+        raise _worst(several) from several
+
+
+async def _prepare(doors: Sequence[Door]) -> None:
+    for door in doors:
+        await door.prepare()
+
+
+async def _unless(stopped: asyncio.Task[Any], work: Any) -> bool:
+    """Do the work, or give it up when it is time to stop; whether it was done."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait((task, stopped), return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            task.result()
+            return True
+        return False
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _open(
+    group: asyncio.TaskGroup,
+    doors: Sequence[Door],
+    around: Surroundings,
+    *,
+    listen: str,
+    stopped: asyncio.Task[Any],
+    ready: Callable[[str], None] | None,
+) -> None:
+    async with AsyncExitStack() as stack:
+        url = ""
+        if listen:
+            url = await stack.enter_async_context(
+                serving(
+                    listen,
+                    checks=lambda: _checks(doors, around),
+                    metrics=lambda: b"".join(door.metrics() for door in doors),
+                    routes=[route for door in doors for route in door.routes()],
+                    tls=next((tls for door in doors if (tls := door.tls()) is not None), None),
+                )
+            )
+            _log.info("listening", url=url, doors=[door.name for door in doors])
+        if ready is not None:
+            ready(url)
+        running = [group.create_task(door.run(), name=door.name) for door in doors]
+        await asyncio.wait((*running, stopped), return_when=asyncio.FIRST_COMPLETED)
+        for door in doors:
+            door.stop()
+        await asyncio.wait(running)
+
+
+def _checks(doors: Sequence[Door], around: Surroundings) -> dict[str, str]:
+    found = around.policies.checks()
+    several = len(doors) > 1
+    for door in doors:
+        for name, wrong in door.checks().items():
+            found[f"{door.name}-{name}" if several else name] = wrong
+    return found
+
+
+def _worst(several: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The one error to be shown of those that came together: one of ours only when there is no other."""
+    flat: list[BaseException] = []
+    rest: list[BaseException] = [several]
+    while rest:
+        error = rest.pop()
+        if isinstance(error, BaseExceptionGroup):
+            rest += reversed(error.exceptions)
+        else:
+            flat.append(error)
+    return next((error for error in flat if not isinstance(error, FairleadError)), flat[0])
+
+
+def own_namespace() -> str:
+    """Where we run, inside a cluster; elsewhere ``fairlead-system``."""
+    try:
+        return Path(kubeconfig.SERVICE_ACCOUNT / "namespace").read_text().strip() or "fairlead-system"
+    except OSError:
+        return "fairlead-system"
+
+
+def event_loop() -> asyncio.Runner:
+    """A runner with the fastest loop there is."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.Runner()
+    return asyncio.Runner(loop_factory=uvloop.new_event_loop)
+
+
+def configure_logging(log_format: str, log_level: str) -> None:
+    """Lines on standard error: text on a terminal, JSON elsewhere, unless told."""
+    text = log_format == "text" or (log_format == "auto" and sys.stderr.isatty())
+    level = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING}.get(log_level)
+    if level is None:
+        raise BadInput(f"--log-level: {log_level!r} is not debug, info or warning")
+    shared: list[Any] = [
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso"),
+        structlog.processors.format_exc_info,
+    ]
+    if text:
+        structlog.configure(
+            processors=[*shared, structlog.dev.ConsoleRenderer()],
+            wrapper_class=structlog.make_filtering_bound_logger(level),
+            logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+            cache_logger_on_first_use=True,
+        )
+    else:
+        structlog.configure(
+            processors=[*shared, structlog.processors.JSONRenderer(serializer=_encode)],
+            wrapper_class=structlog.make_filtering_bound_logger(level),
+            logger_factory=structlog.BytesLoggerFactory(sys.stderr.buffer),
+            cache_logger_on_first_use=True,
+        )
+
+
+def _encode(event: Any, **_: Any) -> bytes:
+    return msgspec.json.encode(event, enc_hook=str)
