@@ -32,7 +32,6 @@ PROBE_S = 10 * 60.0
 class Mark(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """One tier that is left alone, as it stands in ``status.marks`` of the policy."""
 
-    tier: str
     since: Time
     until: Time
     """The end of the cool-down; after it, one pod may try."""
@@ -64,8 +63,8 @@ class Marks:
     cool_down_s: float = 60.0
     _by_tier: dict[str, Mark] = field(default_factory=dict)
 
-    def __iter__(self) -> Iterator[Mark]:
-        return iter(self._by_tier.values())
+    def __iter__(self) -> Iterator[tuple[str, Mark]]:
+        return iter(self._by_tier.items())
 
     def get(self, tier: str) -> Mark | None:
         """The tier's mark, if it has one."""
@@ -102,14 +101,14 @@ class Marks:
             return None
         if mark.probed(now):
             return self if mark.probe == token else None
-        return self._with(msgspec.structs.replace(mark, probe=token, probe_since=_moment(now)))
+        return self._with(tier, msgspec.structs.replace(mark, probe=token, probe_since=_moment(now)))
 
     def released(self, tier: str, token: str) -> Marks:
         """The pod that tried is gone and nobody knows how it went: another may try."""
         mark = self._by_tier.get(tier)
         if mark is None or mark.probe != token:
             return self
-        return self._with(msgspec.structs.replace(mark, probe="", probe_since=None))
+        return self._with(tier, msgspec.structs.replace(mark, probe="", probe_since=None))
 
     def failed(self, tier: str, now: float, token: str = "", reason: str = "") -> Marks:
         """The tier did not take a pod in time; `token` is what that pod goes by.
@@ -133,7 +132,7 @@ class Marks:
             return self._begin(tier, now, interrupted=True, reason=reason)
         if mark.interrupted:
             return self
-        return self._with(msgspec.structs.replace(mark, interrupted=True, reason=reason))
+        return self._with(tier, msgspec.structs.replace(mark, interrupted=True, reason=reason))
 
     def node_appeared(self, tier: str) -> Marks:
         """A schedulable node appeared in the tier: it is as if nothing had been."""
@@ -151,30 +150,33 @@ class Marks:
 
     def next_change(self, now: float) -> float | None:
         """When time alone will change an answer: a cool-down or an unreported probe ends."""
-        times = [mark.until.timestamp() for mark in self]
-        times += [_at(mark.probe_since) + PROBE_S for mark in self if mark.probe_since is not None]
+        marks = self._by_tier.values()
+        times = [mark.until.timestamp() for mark in marks]
+        times += [_at(mark.probe_since) + PROBE_S for mark in marks if mark.probe_since is not None]
         return min((time for time in times if time > now), default=None)
 
-    def to_plain(self) -> list[dict[str, Any]]:
-        """As they stand in ``status.marks``, in the order of the tiers' names."""
-        plain: list[dict[str, Any]] = msgspec.to_builtins(sorted(self, key=lambda mark: mark.tier))
-        return plain
+    def to_plain(self) -> dict[str, dict[str, Any]]:
+        """As they stand in ``status.marks``: by tier, in the order of the tiers' names.
+
+        >>> Marks().failed("spot", now=0).to_plain()
+        {'spot': {'since': '1970-01-01T00:00:00Z', 'until': '1970-01-01T00:01:00Z'}}
+        """
+        return {tier: msgspec.to_builtins(mark) for tier, mark in sorted(self._by_tier.items())}
 
     @classmethod
     def from_plain(cls, data: object, cool_down_s: float) -> Marks:
         """The marks from ``status.marks``; BadObject when they are not usable."""
-        found = convert(data, list[Mark]) if data is not None else []
-        return cls(cool_down_s, {mark.tier: mark for mark in found})
+        return cls(cool_down_s, convert(data, dict[str, Mark]) if data is not None else {})
 
     def _begin(self, tier: str, now: float, *, interrupted: bool, reason: str) -> Marks:
         before = self._by_tier.get(tier)
         number = before.cool_downs + 1 if before is not None else 1
         # The exponent is bounded so that years of failures stay a number.
         wait_s = min(self.cool_down_s * 2.0 ** min(number - 1, 62), LONGEST_COOL_DOWN_S)
-        return self._with(Mark(tier, _moment(now), _moment(now + wait_s), number, interrupted, reason))
+        return self._with(tier, Mark(_moment(now), _moment(now + wait_s), number, interrupted, reason))
 
-    def _with(self, mark: Mark) -> Marks:
-        return Marks(self.cool_down_s, self._by_tier | {mark.tier: mark})
+    def _with(self, tier: str, mark: Mark) -> Marks:
+        return Marks(self.cool_down_s, self._by_tier | {tier: mark})
 
     def _without(self, tier: str) -> Marks:
         if tier not in self._by_tier:
