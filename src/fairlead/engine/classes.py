@@ -133,7 +133,14 @@ class PodClass:
 
 
 def class_key(
-    pod: Pod, facts: SpecFacts, kept: frozenset[str], *, exclusive: bool, ours: bool, pinned: bool
+    pod: Pod,
+    facts: SpecFacts,
+    kept: frozenset[str],
+    *,
+    exclusive: bool,
+    ours: bool,
+    of_node: bool,
+    pinned: bool,
 ) -> tuple[object, ...]:
     """All that a rule may read of a pod, and nothing else. `kept`: the unique labels that selectors read."""
     labels = kept_labels(pod, kept)
@@ -144,7 +151,7 @@ def class_key(
         spreading_owner(pod),
         exclusive,
         ours,
-        belongs_to_node(pod),
+        of_node,
         pod.spec.node_name if pinned else "",
         (pod.metadata.name, pod.metadata.uid) if facts.made_claims else None,
     )

@@ -55,5 +55,15 @@ class Placed:
         self.static: tuple[tuple[str, str], ...] = ()
         self.provision: tuple[str, ...] = ()
 
+    def counts_like(self, other: Placed) -> bool:
+        """Whether it counts in nothing differently from another, volumes not looked at."""
+        return (
+            self.cls is other.cls
+            and self.node == other.node
+            and self.priority == other.priority
+            and self.leaving == other.leaving
+            and (self.usage is other.usage or self.usage == other.usage)
+        )
+
     def __repr__(self) -> str:
         return f"Placed({self.key} on {self.node})"

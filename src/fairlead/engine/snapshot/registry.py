@@ -96,9 +96,10 @@ class Classes:
             facts = self.facts(pod)
         if not facts.reads <= self._kept:
             self._split(facts.reads)
-        alone = self._is_exclusive(pod) if exclusive is None else exclusive and not belongs_to_node(pod)
-        ours = pod.spec.scheduler_name in self._scheduler_names and not belongs_to_node(pod)
-        key = class_key(pod, facts, self._kept, exclusive=alone, ours=ours, pinned=pinned)
+        of_node = belongs_to_node(pod)
+        alone = not of_node and (self._is_exclusive(pod) if exclusive is None else exclusive)
+        ours = not of_node and pod.spec.scheduler_name in self._scheduler_names
+        key = class_key(pod, facts, self._kept, exclusive=alone, ours=ours, of_node=of_node, pinned=pinned)
         found = self._classes.get(key)
         return found if found is not None else self._make(key, pod, facts, alone, ours, pinned=pinned)
 
@@ -372,6 +373,4 @@ class Classes:
         return found
 
     def _is_exclusive(self, pod: Pod) -> bool:
-        if belongs_to_node(pod):
-            return False
         return self._exclusive or pod.metadata.annotations.get(CAPACITY_ANNOTATION) == "exclusive"

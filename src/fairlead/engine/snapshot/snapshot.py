@@ -172,6 +172,10 @@ class Snapshot(Placements):
         placed = self._make(slim, pod.spec.node_name, cls, priority)
         before = self._placed.get(key)
         if before is not None:
+            if before.counts_like(placed) and not facts.volumes:
+                # Our own bind come true, mostly: nothing to count anew.
+                before.pod = slim
+                return before
             if before.node == placed.node:
                 # The claims' own events may lag behind; until then what was reserved stays reserved.
                 placed.static, placed.provision = before.static, before.provision
