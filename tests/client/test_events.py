@@ -8,10 +8,12 @@ import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from aiohttp import web
+from structlog.testing import capture_logs
 
 from fairlead.client.api import Client
 from fairlead.client.connection import Connection
@@ -241,6 +243,29 @@ class TestAServerThatSaysNo:
             await events.record(pod("good"), "R", "m")
         assert store.counts == {"good R": 1}
         assert events.refused == 1
+
+    @pytest.mark.parametrize(
+        "no",
+        [
+            partial(status, 403, "Forbidden", details={"causes": [{"reason": "NamespaceTerminating"}]}),
+            partial(status, 404, "NotFound", details={"kind": "namespaces", "name": "shop"}),
+        ],
+        ids=["being deleted", "gone"],
+    )
+    async def test_because_the_namespace_ends_is_one_quiet_line(self, no: Callable[[], web.Response]) -> None:
+        store = Store()
+        store.gate.clear()
+        store.refuse = lambda body: no() if body["metadata"]["namespace"] == "shop" else None
+        with capture_logs() as said:
+            async with lane(store) as events:
+                for number in range(20):
+                    await events.record(pod(f"p{number}"), "R", "m")
+                await events.record(pod("good", "open"), "R", "m")
+                store.gate.set()
+        assert store.counts == {"good R": 1}
+        assert events.refused == 20
+        (line,) = said
+        assert (line["log_level"], line["count"], line["namespaces"]) == ("info", 20, ["shop"])
 
 
 class Refusing:

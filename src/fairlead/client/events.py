@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 import zlib
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -108,6 +108,7 @@ class EventLane:
         self._idle.set()
         self._unwritten = 0
         self._closing = False
+        self._ended: Counter[str] = Counter()  # namespaces that take no more events, and how many that was
 
     async def record(
         self,
@@ -165,6 +166,7 @@ class EventLane:
             self._idle.set()  # nobody must wait for what will not be written any more
             if self._unwritten:
                 _log.warning("events_not_written", count=self._unwritten)
+            self._say_ended()
 
     async def flush(self) -> None:
         """Wait until all taken so far is written, or `run` has ended. Cancelled, the writing goes on."""
@@ -189,6 +191,7 @@ class EventLane:
                 self._unwritten -= 1
                 if not self._unwritten:
                     self._idle.set()
+                    self._say_ended()
             if self._closing:
                 return
             woken.clear()
@@ -206,10 +209,20 @@ class EventLane:
             except ApiError as error:
                 if error.code not in _TRANSIENT:
                     self.refused += 1
-                    _log.warning("event_refused", about=note.key.about.name, reason=str(error))
+                    if _namespace_ends(error):
+                        self._ended[note.key.about.namespace] += 1
+                    else:
+                        _log.warning("event_refused", about=note.key.about.name, reason=str(error))
                     return
                 wait_s = backoff.next_s(error.retry_after_s)
             await asyncio.sleep(wait_s)
+
+    def _say_ended(self) -> None:
+        """A namespace that goes takes its pods along, and they have a lot to say: one line for all."""
+        if self._ended:
+            some = sorted(self._ended)[:10]
+            _log.info("events_of_ended_namespaces", count=self._ended.total(), namespaces=some)
+            self._ended.clear()
 
     async def _write_once(self, note: _Note, written: OrderedDict[_Key, tuple[str, int]]) -> None:
         if (before := written.get(note.key)) is not None:
@@ -263,6 +276,16 @@ class EventLane:
         if note.related is not None:
             body["related"] = note.related.reference()
         return body
+
+
+def _namespace_ends(error: ApiError) -> bool:
+    """Whether an event was refused because its namespace is being deleted, or is gone."""
+    if isinstance(error, NotFound):
+        return error.details.get("kind") == "namespaces"
+    causes = error.details.get("causes")
+    return isinstance(causes, list) and any(
+        isinstance(cause, dict) and cause.get("reason") == "NamespaceTerminating" for cause in causes
+    )
 
 
 def _seconds(time: datetime) -> str:

@@ -47,10 +47,10 @@ async def serving(
     app.router.add_get("/healthz", livez)
     app.router.add_get("/readyz", readyz)
     app.router.add_get("/metrics", numbers)
-    runner = web.AppRunner(app, access_log=None)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, host.strip("[]") or None, int(port), shutdown_timeout=1.0)
+        site = web.TCPSite(runner, host.strip("[]") or None, int(port))
         try:
             await site.start()
         except OSError as error:

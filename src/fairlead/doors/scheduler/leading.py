@@ -136,19 +136,8 @@ class Scheduler:
         rebuild = self._configuration.rebuild
         last_rebuild: float | None = None
         while not self._stopping.is_set():
-            self._renew.clear()
-            session = Session(
-                client,
-                self._configuration,
-                self.metrics,
-                recording=self._recorder,
-                rng=self._rng,
-                instance=self._instance,
-                clock=self._clock,
-            )
-            self.session = session
             try:
-                await session.run(self._renew, self._leads)
+                await self._session(client)
             except (InternalError, Drifted) as error:
                 _log.exception("rebuild", reason=str(error))
                 self.metrics.rebuilds.labels("drift" if isinstance(error, Drifted) else "error").inc()
@@ -158,8 +147,22 @@ class Scheduler:
                     wait_s = max(wait_s, last_rebuild + seconds(rebuild.interval) - now)
                 last_rebuild = now + wait_s
                 await self._rest(wait_s)
-            finally:
-                self.session = None
+
+    async def _session(self, client: Client) -> None:
+        self._renew.clear()
+        self.session = Session(
+            client,
+            self._configuration,
+            self.metrics,
+            recording=self._recorder,
+            rng=self._rng,
+            instance=self._instance,
+            clock=self._clock,
+        )
+        try:
+            await self.session.run(self._renew, self._leads)
+        finally:
+            self.session = None
 
     def _recorder(self) -> Recorder | None:
         record = self._configuration.record
