@@ -1,0 +1,201 @@
+"""Who owns pods, as far as policies ask: from watches, and read when a pod is faster than they are.
+
+A new Deployment's first pod may reach admission before its ReplicaSet reaches our watch, and custom
+resources are not watched at all: `learn` reads what is missing before anybody decides. Several who miss
+the same owner wait for one read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from collections.abc import Iterable
+from typing import Any
+
+import structlog
+
+from fairlead.client.api import Client
+from fairlead.client.clock import WALL_CLOCK, Clock
+from fairlead.client.discovery import scalable
+from fairlead.client.reflector import Reflector
+from fairlead.client.wire import object_path, read_as
+from fairlead.errors import ApiError, BadObject, NotFound, Unreachable
+from fairlead.kube.meta import ObjectMeta, OwnerReference
+from fairlead.kube.pod import Pod
+from fairlead.kube.resources import Resource, known
+from fairlead.kube.workloads import (
+    Job,
+    JobSpec,
+    JobStatus,
+    PodDisruptionBudget,
+    Scale,
+    Workload,
+    WorkloadSpec,
+)
+from fairlead.policy.names import REPLICAS_LABEL
+
+__all__ = ["Owner", "OwnersOfPods"]
+
+_log = structlog.get_logger(__name__)
+
+Owner = Workload | Job | Scale
+
+_WATCHED: dict[tuple[str, str], type[Any]] = {
+    ("apps", "Deployment"): Workload,
+    ("apps", "ReplicaSet"): Workload,
+    ("apps", "StatefulSet"): Workload,
+    ("", "ReplicationController"): Workload,
+    ("batch", "Job"): Job,
+}
+_FRESH_S = 2.0  # how long what was read of an owner is believed
+_NO_SCALE_S = 60.0  # how long a kind without a scale is believed to have none
+_PATIENCE_S = 3.0
+_NEVER_OWNED = ("DaemonSet", "Node")  # their pods are no policy's business
+
+
+class OwnersOfPods:
+    """See the module; it is the `Owners` that `fairlead.policy.workloads` asks.
+
+    Run it and wait until `synced`. Only reads; cancelled, nothing is half-done.
+    """
+
+    def __init__(
+        self, client: Client, *, rng: random.Random | None = None, clock: Clock = WALL_CLOCK
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._watched: dict[tuple[str, str], Reflector[Any, Any]] = {
+            key: Reflector(client, known(key[1]), struct, keep=_trimmed, rng=rng, clock=clock)
+            for key, struct in _WATCHED.items()
+        }
+        self._budgets = Reflector(
+            client, known("PodDisruptionBudget"), PodDisruptionBudget, rng=rng, clock=clock
+        )
+        self._read: dict[str, tuple[Owner | None, float]] = {}  # until when it is believed
+        self._reading: dict[str, asyncio.Future[None]] = {}
+        self._kinds: dict[tuple[str, str], tuple[Resource | None, float]] = {}
+
+    async def run(self) -> None:
+        """Watch for ever."""
+        async with asyncio.TaskGroup() as group:
+            for reflector in (*self._watched.values(), self._budgets):
+                group.create_task(reflector.run(_ignore))
+
+    async def synced(self) -> None:
+        """Wait until everything was listed."""
+        for reflector in (*self._watched.values(), self._budgets):
+            await reflector.synced()
+
+    def unlisted(self) -> list[str]:
+        """What was not listed yet, by its name in the API."""
+        every = (*self._watched.values(), self._budgets)
+        return [reflector.resource.plural for reflector in every if not reflector.is_synced]
+
+    def budgets(self) -> Iterable[PodDisruptionBudget]:
+        """All PodDisruptionBudgets."""
+        return (budget for _, budget in self._budgets.view.items())
+
+    def owner(self, reference: OwnerReference, namespace: str) -> Owner | None:
+        """See `fairlead.policy.workloads.Owners`: what is known now."""
+        watched = self._watched.get(_kind_of(reference))
+        key = f"{namespace}/{reference.name}"
+        if watched is not None:
+            found: Owner | None = watched.view.get(key)
+            if found is not None and (not reference.uid or found.metadata.uid == reference.uid):
+                return found
+        read = self._read.get(_name(reference, namespace))
+        return read[0] if read is not None else None
+
+    async def learn(self, pod: Pod, namespace: str) -> None:
+        """Have at hand what `workload_of` will ask for. Where that cannot be read, it does without."""
+        reference = pod.metadata.controller
+        if reference is None or reference.kind in _NEVER_OWNED:
+            return
+        await self._learn(reference, namespace)
+        if reference.kind == "ReplicaSet" and (found := self.owner(reference, namespace)) is not None:
+            above = found.metadata.controller
+            if above is not None:
+                await self._learn(above, namespace)
+
+    async def _learn(self, reference: OwnerReference, namespace: str) -> None:
+        if _kind_of(reference) in self._watched and self.owner(reference, namespace) is not None:
+            return
+        name = _name(reference, namespace)
+        _, until = self._read.get(name, (None, -math.inf))
+        if self._clock.now() < until:
+            return
+        under_way = self._reading.get(name)
+        if under_way is not None:
+            await asyncio.shield(under_way)
+            return
+        done = self._reading[name] = asyncio.get_running_loop().create_future()
+        try:
+            self._forget()
+            async with asyncio.timeout(_PATIENCE_S):
+                found = await self._look(reference, namespace)
+            self._read[name] = found, self._clock.now() + _FRESH_S
+        except (ApiError, Unreachable, BadObject, TimeoutError) as error:
+            _log.info("owner_not_read", owner=name, reason=str(error) or "no answer in time")
+            self._read[name] = None, self._clock.now() + _FRESH_S
+        finally:
+            del self._reading[name]
+            done.set_result(None)
+
+    async def _look(self, reference: OwnerReference, namespace: str) -> Owner | None:
+        struct = _WATCHED.get(_kind_of(reference))
+        try:
+            if struct is not None:
+                resource = known(reference.kind)
+                return _trimmed(await self._client.get(resource, reference.name, namespace, kind=struct))
+            found = await self._scalable(reference)
+            if found is None:
+                return None
+            within = namespace if found.namespaced else None
+            answer = await self._client.read(object_path(found, within, reference.name, "scale"))
+        except NotFound:
+            return None
+        scale: Scale = read_as(answer, Scale)
+        return scale
+
+    async def _scalable(self, reference: OwnerReference) -> Resource | None:
+        key, now = (reference.api_version, reference.kind), self._clock.now()
+        found, until = self._kinds.get(key, (None, -math.inf))
+        if now >= until:
+            found = await scalable(self._client, *key)
+            self._kinds[key] = found, math.inf if found is not None else now + _NO_SCALE_S
+        return found
+
+    def _forget(self) -> None:
+        """Drop what is no longer believed; watches have it by now, or it is gone."""
+        now = self._clock.now()
+        for name in [name for name, (_, until) in self._read.items() if until + _FRESH_S < now]:
+            del self._read[name]
+
+
+def _ignore(_: object) -> None:
+    """The views are all we want of these watches."""
+
+
+def _kind_of(reference: OwnerReference) -> tuple[str, str]:
+    return reference.api_version.rpartition("/")[0], reference.kind
+
+
+def _name(reference: OwnerReference, namespace: str) -> str:
+    return f"{reference.kind}.{reference.api_version} {namespace}/{reference.name} {reference.uid}"
+
+
+def _trimmed(owner: Workload | Job) -> Workload | Job:
+    """What `workload_of` reads of an owner: templates would be most of the memory."""
+    metadata = owner.metadata
+    kept = ObjectMeta(
+        name=metadata.name,
+        namespace=metadata.namespace,
+        uid=metadata.uid,
+        labels={key: value for key, value in metadata.labels.items() if key == REPLICAS_LABEL},
+        owner_references=metadata.owner_references,
+    )
+    if isinstance(owner, Job):
+        spec = JobSpec(parallelism=owner.spec.parallelism, completions=owner.spec.completions)
+        return Job(kept, spec, JobStatus(succeeded=owner.status.succeeded))
+    return Workload(kept, WorkloadSpec(replicas=owner.spec.replicas, ordinals=owner.spec.ordinals))
