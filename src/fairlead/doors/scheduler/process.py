@@ -19,7 +19,6 @@ from fairlead.client import config as kubeconfig
 from fairlead.client.api import Client
 from fairlead.client.connection import Connection
 from fairlead.doors.scheduler.configuration import Configuration, load, merged
-from fairlead.doors.scheduler.health import serving
 from fairlead.doors.scheduler.leading import Scheduler
 from fairlead.doors.scheduler.session import worst
 from fairlead.errors import BadInput
@@ -69,6 +68,9 @@ async def _serve(scheduler: Scheduler, listen: str) -> None:
     if not listen:
         await scheduler.run()
         return
+    # A web server is a lot to import for who opens no port.
+    from fairlead.doors.scheduler.health import serving
+
     async with serving(listen, checks=scheduler.checks, metrics=scheduler.metrics.text) as url:
         _log.info("listening", url=url)
         await scheduler.run()
