@@ -1,0 +1,166 @@
+"""Which group a pod is in, how the group's ledger is called, and a group's pods as its ledger sees them.
+
+Under ``groupBy: workload`` each revision is a group of its own; label and policy groups ignore revisions.
+A group never spans namespaces. The subtle thing is a bare pod under ``groupBy: workload``: it is alone
+in its group and always holds slot 1, so it needs no ledger (`GroupKey.alone`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from fairlead.kube.pod import Pod
+from fairlead.policy.model import ByLabel, PlacementPolicy
+from fairlead.policy.names import (
+    POLICY_ANNOTATION,
+    SLOT_ANNOTATION,
+    TIER_ANNOTATION,
+    TOKEN_ANNOTATION,
+)
+from fairlead.policy.nodes import tier_of_node
+from fairlead.policy.workloads import Workload
+
+__all__ = [
+    "GroupKey",
+    "Member",
+    "SlotMark",
+    "group_of",
+    "member_of",
+    "ordinal_of",
+    "read_mark",
+    "tier_of_node",
+]
+
+# Their kinds are unambiguous without the API group; every other kind is named with it.
+_PLAIN = ("", "apps", "batch")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class GroupKey:
+    """A group of pods that share slots."""
+
+    policy: str
+    namespace: str
+    name: str
+    """``Deployment/web``; ``app=web``, for pods without the label ``!app``; ``*`` for all of a policy."""
+    revision: str = ""
+    alone: bool = False
+    """A bare pod that is its own workload: it holds slot 1 and has no ledger."""
+
+    @property
+    def ledger_name(self) -> str:
+        """The name of its PlacementLedger: readable, a valid DNS name, different for different groups."""
+        # JSON, because joined strings could be split in two ways.
+        identity = msgspec.json.encode([self.policy, self.namespace, self.name, self.revision])
+        digest = hashlib.sha256(identity).hexdigest()[:16]
+        words = re.sub(r"[^a-z0-9]+", "-", f"{self.policy}-{self.name}".lower()).strip("-")
+        return f"{words[:200].rstrip('-')}-{digest}" if words else f"ledger-{digest}"
+
+    def __str__(self) -> str:
+        """As messages call it."""
+        said = f"{self.namespace} {self.name}" + (f" ({self.revision})" if self.revision else "")
+        return f"{self.policy}: {said}"
+
+
+@dataclass(frozen=True, slots=True)
+class SlotMark:
+    """What admission (or the Binding) wrote on a pod. The ledger decides whether it counts."""
+
+    policy: str
+    slot: int
+    tier: str = ""
+    token: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A pod of a group as the ledger sees it."""
+
+    name: str
+    uid: str
+    token: str = ""
+    """The slot token that the pod is marked with, for this policy; empty: none."""
+    slot: int | None = None
+    """The slot that it is marked with: no claim to it, but a door sees which marks to mend."""
+    tier: str = ""
+    """The tier of its node; without a node, that of its mark; empty: not known or none."""
+    placed: bool = False
+    """Whether it has a node."""
+    ordinal: int | None = None
+    leaving: bool = False
+    """Terminating or finished: it holds no slot."""
+    created: float = 0.0
+
+
+def group_of(policy: PlacementPolicy, workload: Workload, labels: Mapping[str, str]) -> GroupKey:
+    """The group that a pod of `workload`, governed by `policy`, is in; `labels` are the pod's."""
+    by = policy.spec.group_by
+    if isinstance(by, ByLabel):
+        value = labels.get(by.label)
+        name = f"!{by.label}" if value is None else f"{by.label}={value}"
+        return GroupKey(policy.name, workload.namespace, name)
+    if by == "policy":
+        return GroupKey(policy.name, workload.namespace, "*")
+    group = workload.api_version.rpartition("/")[0]
+    kind = workload.kind if group in _PLAIN else f"{workload.kind}.{group}"
+    name = f"{kind}/{workload.name}"
+    return GroupKey(policy.name, workload.namespace, name, workload.revision, alone=workload.bare)
+
+
+def read_mark(annotations: Mapping[str, str]) -> SlotMark | None:
+    """What a pod is marked with; None without a mark or with one that cannot be read.
+
+    >>> read_mark({"fairlead.dev/policy": "web", "fairlead.dev/slot": "3"}).slot
+    3
+    """
+    policy, slot = annotations.get(POLICY_ANNOTATION, ""), annotations.get(SLOT_ANNOTATION, "")
+    if not policy or re.fullmatch(r"[1-9]\d{0,8}", slot, re.ASCII) is None:
+        return None
+    return SlotMark(
+        policy, int(slot), annotations.get(TIER_ANNOTATION, ""), annotations.get(TOKEN_ANNOTATION, "")
+    )
+
+
+def member_of(
+    policy: PlacementPolicy,
+    pod: Pod,
+    workload: Workload,
+    node_labels: Callable[[str], Mapping[str, str] | None],
+) -> Member:
+    """A pod as its group's ledger sees it; `node_labels` gives a node's labels, None when not known."""
+    mark = read_mark(pod.metadata.annotations)
+    if mark is not None and mark.policy != policy.name:
+        mark = None
+    node = pod.spec.node_name
+    labels = node_labels(node) if node else None
+    tier = mark.tier if mark is not None else ""
+    if labels is not None:
+        index = tier_of_node(policy, node, labels)
+        tier = policy.spec.tiers[index].name if index is not None else ""
+    elif policy.spec.tier(tier) is None:
+        tier = ""  # a tier that the policy no longer has
+    created = pod.metadata.creation_timestamp
+    return Member(
+        name=pod.metadata.name,
+        uid=pod.metadata.uid,
+        token=mark.token if mark is not None else "",
+        slot=mark.slot if mark is not None else None,
+        tier=tier,
+        placed=bool(node),
+        ordinal=ordinal_of(policy, workload),
+        leaving=pod.terminal or pod.metadata.deletion_timestamp is not None,
+        created=created.timestamp() if created is not None else 0.0,
+    )
+
+
+def ordinal_of(policy: PlacementPolicy, workload: Workload) -> int | None:
+    """The ordinal that decides a pod's slot; None where the lowest free slot is taken.
+
+    In a group of several workloads two StatefulSets would want the same slot.
+    """
+    return workload.ordinal if policy.spec.group_by == "workload" else None

@@ -1,0 +1,311 @@
+"""The ledger of a group: which slot belongs to which pod. Transitions give a new ledger; time is passed in.
+
+All transitions are functions of the ledger and of what is known, so a write that met a newer ledger is
+simply applied again to that one. A slot's holder goes by a token, because a pod has no UID and often no
+name at admission; an adopted pod's token is its UID.
+
+The subtle thing is when a slot is free. At once when its pod is terminating, finished, or was seen *by
+the caller* and is gone (`gone`): another door's word that it was seen is not enough, since our own watch
+may be behind. A slot whose pod never showed up expires.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from fairlead.kube.decode import convert
+from fairlead.kube.meta import Natural32, Object, ObjectMeta, OwnerReference, Time
+from fairlead.policy.groups import GroupKey, Member
+from fairlead.policy.names import API_VERSION, LEDGERS
+from fairlead.policy.rule import Tiers
+from fairlead.policy.workloads import Workload
+
+__all__ = ["EXPIRY_S", "Entry", "Ledger", "PlacementLedger", "owner_of"]
+
+EXPIRY_S = 30.0
+"""How long a slot waits for its pod to show up: longer than any admission may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One slot that is taken."""
+
+    slot: int
+    tier: str
+    """Where its pod was sent or, once it has a node, where it is; empty: nowhere."""
+    token: str
+    since: float
+    pod: str = ""
+    """The pod's name, for who reads the ledger, once a door saw it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """The slots of one group.
+
+    Invariant: entries are in order of their slots; no slot and no token occurs twice.
+    """
+
+    key: GroupKey
+    entries: tuple[Entry, ...] = ()
+    owner: OwnerReference | None = None
+    """The workload, for garbage collection; only under ``groupBy: workload``."""
+    version: str = ""
+    """The resourceVersion that a write must still find; empty: the object is to be created."""
+    uid: str = ""
+
+    def counts(self) -> dict[str, int]:
+        """How many slots each tier holds."""
+        found: dict[str, int] = {}
+        for entry in self.entries:
+            found[entry.tier] = found.get(entry.tier, 0) + 1
+        return found
+
+    def of_token(self, token: str) -> Entry | None:
+        """The slot that goes by `token`."""
+        return next((entry for entry in self.entries if entry.token == token), None)
+
+    def again(self, token: str, now: float, after_s: float = EXPIRY_S) -> Entry | None:
+        """The slot that an earlier call of the *same* admission took, found by the token on the pod.
+
+        A token whose pod exists, or that is old, was copied with the rest of some pod: it counts for
+        nothing, and the pod is given a token and a slot of its own.
+        """
+        entry = self.of_token(token) if token else None
+        return entry if entry is not None and not entry.pod and now - entry.since <= after_s else None
+
+    def free_slot(self) -> int:
+        """The lowest free slot."""
+        taken = {entry.slot for entry in self.entries}
+        return next(slot for slot in range(1, len(taken) + 2) if slot not in taken)
+
+    def take(
+        self, token: str, now: float, tier: Callable[[int], str], ordinal: int | None = None
+    ) -> tuple[Ledger, Entry]:
+        """Take a slot: the ordinal's, or the lowest that is free. Taking again finds the same slot.
+
+        `tier` names the tier that the pod of a slot is sent to. A StatefulSet's ordinal has its slot
+        whoever held it before: there is never more than one pod of an ordinal.
+        """
+        found = self.of_token(token)
+        if found is not None:
+            return self, found
+        slot = self.free_slot() if ordinal is None else ordinal + 1
+        entry = Entry(slot, tier(slot), token, now)
+        return self._put(entry), entry
+
+    def seen(self, members: Iterable[Member]) -> Ledger:
+        """Take note of pods: those on their way out free their slots, the others name them.
+
+        Of several pods with one token the oldest has it: the others were copied.
+        """
+        holders: dict[str, Member] = {}
+        for member in _by_age(members):
+            if member.token:
+                holders.setdefault(member.token, member)
+            holders.setdefault(member.uid, member)
+        entries = []
+        for entry in self.entries:
+            holder = holders.get(entry.token)
+            if holder is None:
+                entries.append(entry)
+            elif not holder.leaving:
+                tier = holder.tier if holder.placed else entry.tier
+                entries.append(replace(entry, pod=holder.name, tier=tier))
+        return self._with(entries)
+
+    def gone(self, tokens: Collection[str]) -> Ledger:
+        """Free the slots of pods that the caller saw, by slot token or UID, and that are no more."""
+        return self._with(entry for entry in self.entries if entry.token not in tokens)
+
+    def expire(self, members: Iterable[Member], now: float, after_s: float = EXPIRY_S) -> Ledger:
+        """Free slots taken long ago that none of the group's pods holds: `members` are all of them."""
+        held = {name for member in members for name in (member.token, member.uid)}
+        return self._with(
+            entry for entry in self.entries if entry.token in held or now - entry.since <= after_s
+        )
+
+    def adopt(self, members: Collection[Member], tiers: Tiers, now: float) -> Ledger:
+        """Give slots to pods that hold none: admitted while we were away, or older than the policy.
+
+        A pod on a node is given a slot of its node's tier if the group has one free, else, like pods
+        without a node, the lowest free slot: the rebalancer sees that slot and node do not go together.
+        An adopted pod whose node came later, or for which a slot of its tier became free, changes to it.
+        Slots stay dense: none is beyond the number of pods that hold or are given one.
+        """
+        known = {entry.token for entry in self.entries}
+        marked = _holders(members, known)
+        pods = [one for one in _by_age(members) if not one.leaving and one.uid not in marked]
+        size = len(self.entries) + sum(one.uid not in known for one in pods)
+        ledger = self
+        for member in pods:
+            ledger = ledger._adopt_fitting(member, tiers, now, size)
+        known = {entry.token for entry in ledger.entries}
+        for member in pods:
+            if member.uid not in known:
+                slot = ledger.free_slot()
+                tier = member.tier if member.placed else _tier_name(tiers, slot)
+                ledger = ledger._put(Entry(slot, tier, member.uid, now, member.name))
+        return ledger
+
+    def observe(
+        self,
+        members: Collection[Member],
+        tiers: Tiers,
+        now: float,
+        *,
+        gone: Collection[str] = (),
+        after_s: float = EXPIRY_S,
+    ) -> Ledger:
+        """Everything that follows from what is known of a group's pods, all of them, at one moment."""
+        ledger = self.seen(members).gone(gone) if gone else self.seen(members)
+        return ledger.expire(members, now, after_s).adopt(members, tiers, now)
+
+    def owned_by(self, workload: Workload) -> Ledger:
+        """The ledger for this workload: emptied where it was that of an earlier one of the same name."""
+        owner = owner_of(workload)
+        if owner is None or owner == self.owner:
+            return self
+        if self.owner is not None and self.owner.uid != owner.uid:
+            return replace(self, owner=owner, entries=())
+        return replace(self, owner=owner)
+
+    def same_slots(self, other: Ledger) -> bool:
+        """Whether nothing differs that is worth a write: pods' names come along with the next one."""
+        return self.owner == other.owner and [(one.slot, one.tier, one.token) for one in self.entries] == [
+            (one.slot, one.tier, one.token) for one in other.entries
+        ]
+
+    def to_object(self) -> dict[str, Any]:
+        """As the API has it."""
+        metadata: dict[str, Any] = {"name": self.key.ledger_name, "namespace": self.key.namespace}
+        if self.version:
+            metadata["resourceVersion"] = self.version
+        if self.uid:
+            metadata["uid"] = self.uid
+        if self.owner is not None:
+            metadata["ownerReferences"] = [
+                {
+                    "apiVersion": self.owner.api_version,
+                    "kind": self.owner.kind,
+                    "name": self.owner.name,
+                    "uid": self.owner.uid,
+                }
+            ]
+        return {
+            "apiVersion": API_VERSION,
+            "kind": LEDGERS.kind,
+            "metadata": metadata,
+            "spec": {
+                "policy": self.key.policy,
+                "group": self.key.name,
+                "revision": self.key.revision,
+                "slots": [_written(entry) for entry in self.entries],
+            },
+        }
+
+    @classmethod
+    def from_object(cls, data: PlacementLedger | dict[str, Any]) -> Ledger:
+        """From the API's object, typed or plain. Of entries with one slot or token, the first counts."""
+        read = data if isinstance(data, PlacementLedger) else convert(data, PlacementLedger)
+        spec, metadata = read.spec, read.metadata
+        entries: dict[int, Entry] = {}
+        tokens: set[str] = set()
+        for one in spec.slots:
+            if one.slot > 0 and one.slot not in entries and one.token not in tokens:
+                tokens.add(one.token)
+                entries[one.slot] = Entry(one.slot, one.tier, one.token, one.since.timestamp(), one.pod)
+        return cls(
+            key=GroupKey(spec.policy, metadata.namespace, spec.group, spec.revision),
+            entries=tuple(entries[slot] for slot in sorted(entries)),
+            owner=next(iter(metadata.owner_references), None),
+            version=metadata.resource_version,
+            uid=metadata.uid,
+        )
+
+    def _with(self, entries: Iterable[Entry]) -> Ledger:
+        found = tuple(sorted(entries, key=lambda entry: entry.slot))
+        return self if found == self.entries else replace(self, entries=found)
+
+    def _put(self, entry: Entry) -> Ledger:
+        """The entry in its slot, whoever held that or went by its token before."""
+        others = [one for one in self.entries if one.slot != entry.slot and one.token != entry.token]
+        return self._with((*others, entry))
+
+    def _adopt_fitting(self, member: Member, tiers: Tiers, now: float, size: int) -> Ledger:
+        """Give a pod the slot that fits it: its ordinal's, or a free one of its node's tier."""
+        held = self.of_token(member.uid)
+        since = now if held is None else held.since
+        if member.ordinal is not None:
+            slot = member.ordinal + 1
+            tier = member.tier if member.placed else _tier_name(tiers, slot)
+            return self._put(Entry(slot, tier, member.uid, since, member.name))
+        if not member.placed or (held is not None and _tier_name(tiers, held.slot) == member.tier):
+            return self
+        taken = {entry.slot for entry in self.entries}
+        for slot in range(1, size + 1):
+            if slot not in taken and _tier_name(tiers, slot) == member.tier:
+                return self._put(Entry(slot, member.tier, member.uid, since, member.name))
+        return self
+
+
+class LedgerSlot(Object, frozen=True, gc=False):
+    """An entry as the API has it."""
+
+    slot: Natural32
+    token: str
+    since: Time
+    tier: str = ""
+    pod: str = ""
+
+
+class LedgerSpec(Object, frozen=True, gc=False):
+    """A ledger's content as the API has it."""
+
+    policy: str
+    group: str
+    revision: str = ""
+    slots: tuple[LedgerSlot, ...] = ()
+
+
+class PlacementLedger(Object, frozen=True, gc=False):
+    """The object that reflectors decode; `Ledger.from_object` makes a ledger of it."""
+
+    spec: LedgerSpec
+    metadata: ObjectMeta = ObjectMeta()
+
+
+def owner_of(workload: Workload) -> OwnerReference | None:
+    """The reference by which a ledger goes when its workload does; None while its UID is not known."""
+    if not workload.uid or workload.bare:
+        return None
+    return OwnerReference(workload.kind, workload.name, workload.uid, workload.api_version)
+
+
+def _written(entry: Entry) -> dict[str, Any]:
+    since = datetime.fromtimestamp(entry.since, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    found: dict[str, Any] = {"slot": entry.slot, "tier": entry.tier, "token": entry.token, "since": since}
+    if entry.pod:
+        found["pod"] = entry.pod
+    return found
+
+
+def _by_age(members: Iterable[Member]) -> list[Member]:
+    return sorted(members, key=lambda member: (member.created, member.name, member.uid))
+
+
+def _holders(members: Iterable[Member], held: Collection[str]) -> set[str]:
+    """UIDs of the pods whose tokens the ledger knows; of several with one token, the oldest."""
+    found: dict[str, str] = {}
+    for member in _by_age(members):
+        if member.token and member.token in held:
+            found.setdefault(member.token, member.uid)
+    return set(found.values())
+
+
+def _tier_name(tiers: Tiers, slot: int) -> str:
+    index = tiers.of_slot(slot)
+    return "" if index is None else tiers.tiers[index].name

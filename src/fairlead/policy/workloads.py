@@ -1,0 +1,213 @@
+"""Whose pod is it: the workload behind a pod, its revision, its desired number, and who recreates it.
+
+A Deployment's pods are owned by ReplicaSets, and at admission a new ReplicaSet may not have reached our
+cache yet. Then the Deployment is told from the ReplicaSet's name, which ends in the pod template's hash:
+`Workload.guessed` says so, and the Deployment's UID may be missing. Groups therefore go by names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from fairlead.kube.meta import ObjectMeta, OwnerReference
+from fairlead.kube.pod import Pod
+from fairlead.kube.selectors import matches
+from fairlead.kube.workloads import Job, PodDisruptionBudget, Scale
+from fairlead.kube.workloads import Workload as Owner
+from fairlead.policy.names import REPLICAS_LABEL
+from fairlead.policy.rule import Demand
+
+__all__ = ["Owners", "Workload", "demand_of", "workload_of"]
+
+TEMPLATE_HASH = "pod-template-hash"
+REVISION_HASH = "controller-revision-hash"
+_POD_INDEX = "apps.kubernetes.io/pod-index"
+_MIRROR = "kubernetes.io/config.mirror"
+
+_ORDINAL = re.compile(r".*-(\d{1,9})", re.ASCII)
+_PERCENT = re.compile(r"(\d{1,9})%", re.ASCII)
+
+
+class Owners(Protocol):
+    """What is known of owners, from reflectors or a state file."""
+
+    def owner(self, reference: OwnerReference, namespace: str) -> Owner | Job | Scale | None:
+        """The owner that a pod or ReplicaSet names; a `Scale` of custom resources; None when not known.
+
+        Whether its UID is the one in the reference is checked by the caller.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What a pod is one of."""
+
+    kind: str
+    """The workload's kind: Deployment, not ReplicaSet; Pod when nobody controls the pod."""
+    api_version: str
+    namespace: str
+    name: str
+    """A bare pod's is its generateName where it has no name yet."""
+    uid: str = ""
+    """Empty when not known: guessed workloads and bare pods at admission."""
+    revision: str = ""
+    """Hash of the template that the pod was made from; empty where there are no revisions."""
+    ordinal: int | None = None
+    """A StatefulSet pod's number, from 0: ``spec.ordinals.start`` is already taken off."""
+    replicas: int | None = None
+    """How many are wanted, as far as known; stale while it jumps."""
+    single: bool | None = None
+    """What the label ``fairlead.dev/replicas`` on the workload says; None where it does not say."""
+    recreated: bool = True
+    """Whether a controller makes a new pod for a deleted one."""
+    job: bool = False
+    """Whether a deleted pod counts against somebody: Job pods move only by opt-in."""
+    skip: str = ""
+    """Why policies do not govern the pod (``mirror pod``, ``DaemonSet pod``); empty: they do."""
+    guessed: bool = False
+    """Whether the Deployment is only told from its ReplicaSet's name."""
+
+    @property
+    def bare(self) -> bool:
+        """Whether nobody controls the pod: it is a workload of its own."""
+        return not self.skip and not self.recreated
+
+    def is_single(self, slot: int | None = None) -> bool:
+        """Whether this is a workload of one replica: by its label, else by the number that is wanted.
+
+        `slot` is the pod's in a group of just this workload: who holds a second one is not alone,
+        whatever a stale number says.
+        """
+        if self.single is not None:
+            return self.single
+        return self.replicas == 1 and (slot is None or slot == 1)
+
+
+def workload_of(pod: Pod, owners: Owners, namespace: str = "") -> Workload:
+    """The workload of a pod. At admission the pod may not say its namespace: then `namespace` is it."""
+    meta = pod.metadata
+    namespace = meta.namespace or namespace
+    reference = meta.controller
+    if _MIRROR in meta.annotations or (reference is not None and reference.kind == "Node"):
+        return Workload("Pod", "v1", namespace, meta.name, meta.uid, recreated=False, skip="mirror pod")
+    if reference is None:
+        name = meta.name or meta.generate_name
+        single = _said_single(meta)
+        return Workload("Pod", "v1", namespace, name, meta.uid, replicas=1, single=single, recreated=False)
+    if reference.kind == "DaemonSet":
+        return Workload(
+            reference.kind, reference.api_version, namespace, reference.name, reference.uid,
+            skip="DaemonSet pod",
+        )  # fmt: skip
+    found = _known(owners, reference, namespace)
+    revision = meta.labels.get(TEMPLATE_HASH) or meta.labels.get(REVISION_HASH, "")
+    if reference.kind == "ReplicaSet":
+        above = found.metadata.controller if found is not None else _guess(meta, reference)
+        if above is not None:
+            return _of(above, _known(owners, above, namespace), namespace, revision, guessed=found is None)
+    workload = _of(reference, found, namespace, revision)
+    if reference.kind == "StatefulSet":
+        return _numbered(workload, meta, found)
+    return workload
+
+
+def demand_of(
+    budgets: Iterable[PodDisruptionBudget], namespace: str, labels: Mapping[str, str], pods: int | None = None
+) -> Demand:
+    """What the budgets that protect a workload's pods (by one pod's labels) demand; without any, the default.
+
+    Several: the one that demands most of `pods` pods. As the eviction API has it, an empty selector
+    selects every pod of the namespace, and a missing or illegal one none.
+    """
+    number = 100 if pods is None else pods
+    best: Demand | None = None
+    for budget in sorted(budgets, key=lambda one: one.metadata.name):
+        if budget.metadata.namespace != namespace or not matches(budget.spec.selector, labels):
+            continue
+        demand = _demand(budget)
+        if demand is not None and (best is None or demand.of(number) > best.of(number)):
+            best = demand
+    return best or Demand()
+
+
+def _known(owners: Owners, reference: OwnerReference, namespace: str) -> Owner | Job | Scale | None:
+    found = owners.owner(reference, namespace)
+    if found is None or (reference.uid and found.metadata.uid and found.metadata.uid != reference.uid):
+        # Another object of the same name: the cache is behind, or ahead.
+        return None
+    return found
+
+
+def _guess(pod: ObjectMeta, replica_set: OwnerReference) -> OwnerReference | None:
+    suffix = f"-{pod.labels.get(TEMPLATE_HASH, '')}"
+    if len(suffix) == 1 or not replica_set.name.endswith(suffix):
+        return None
+    return OwnerReference("Deployment", replica_set.name.removesuffix(suffix), "", "apps/v1", controller=True)
+
+
+def _of(
+    reference: OwnerReference,
+    found: Owner | Job | Scale | None,
+    namespace: str,
+    revision: str,
+    *,
+    guessed: bool = False,
+) -> Workload:
+    job = reference.kind == "Job" and reference.api_version.startswith("batch/")
+    uid = reference.uid or (found.metadata.uid if found is not None else "")
+    return Workload(
+        kind=reference.kind,
+        api_version=reference.api_version,
+        namespace=namespace,
+        name=reference.name,
+        uid=uid,
+        revision=revision,
+        replicas=_wanted(found),
+        single=_said_single(found.metadata) if found is not None else None,
+        job=job,
+        guessed=guessed,
+    )
+
+
+def _numbered(workload: Workload, pod: ObjectMeta, found: Owner | Job | Scale | None) -> Workload:
+    """A StatefulSet's pod with its ordinal."""
+    named = _ORDINAL.fullmatch(pod.name)
+    said = pod.labels.get(_POD_INDEX, "") if named is None else named[1]
+    if not (said.isascii() and said.isdigit()):
+        return workload
+    ordinals = found.spec.ordinals if isinstance(found, Owner) else None
+    ordinal = int(said) - (ordinals.start if ordinals is not None else 0)
+    # A pod below a start that was raised since is on its way out; it is nobody's number.
+    return replace(workload, ordinal=ordinal) if ordinal >= 0 else workload
+
+
+def _wanted(owner: Owner | Job | Scale | None) -> int | None:
+    match owner:
+        case None:
+            return None
+        case Job():
+            if owner.spec.completions is None:
+                return owner.spec.parallelism
+            return max(0, min(owner.spec.parallelism, owner.spec.completions - owner.status.succeeded))
+    return owner.spec.replicas
+
+
+def _said_single(meta: ObjectMeta) -> bool | None:
+    return {"single": True, "multiple": False}.get(meta.labels.get(REPLICAS_LABEL, ""))
+
+
+def _demand(budget: PodDisruptionBudget) -> Demand | None:
+    least, most = budget.spec.min_available, budget.spec.max_unavailable
+    if isinstance(least, int):
+        return Demand(min_available=least)
+    if isinstance(least, str) and (found := _PERCENT.fullmatch(least)):
+        return Demand(min_percent=int(found[1]))
+    if isinstance(most, int):
+        return Demand(max_unavailable=most)
+    if isinstance(most, str) and (found := _PERCENT.fullmatch(most)):
+        return Demand(max_unavailable_percent=int(found[1]))
+    return None
