@@ -78,7 +78,9 @@ async def _put(client: Client, name: str, ours: Mapping[str, Any]) -> None:
     except ApiError as error:
         if error.code != 403:
             raise
-        # Who may not read definitions may still use what they define: that is asked for in its place.
+        # Who may not read definitions may still use what they define.
+        if not await _served(client, name):
+            await _create(client, name, ours)
         return
     if _version(found) >= _version(ours):
         return

@@ -206,6 +206,14 @@ def _check(spec: PolicySpec, called: str) -> None:
         _check_amount(tier.min, refuse, f"{where}.min", pdb=True)
         if tier.max is not None:
             _check_amount(tier.max, refuse, f"{where}.max", pdb=False)
+        for number, toleration in enumerate(tier.tolerations):
+            for field, said, choices in (
+                ("operator", toleration.operator, ("", "Exists", "Equal")),
+                ("effect", toleration.effect, ("", "NoSchedule", "PreferNoSchedule", "NoExecute")),
+            ):
+                if said not in choices:
+                    wanted = ", ".join(choice for choice in choices if choice)
+                    raise refuse(f"{where}.tolerations[{number}].{field}", f"{said!r} is none of {wanted}")
         if isinstance(tier.min, int) and isinstance(tier.max, int) and tier.min > tier.max:
             raise refuse(f"{where}.min", f"{tier.min} is more than max, {tier.max}")
         if tier.min == "pdb" and tier.volatile:

@@ -47,4 +47,5 @@ def served_by(definition: Object) -> Served:
         columns={
             version["name"]: tuple(version.get("additionalPrinterColumns") or ()) for version in versions
         },
+        schema=(stored.get("schema") or {}).get("openAPIV3Schema") or {},
     )

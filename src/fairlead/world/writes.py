@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from fairlead.errors import ApiError
 from fairlead.world import answers, plugins
 from fairlead.world.patches.apply import release_changed
-from fairlead.world.schema import names
+from fairlead.world.schema import names, structural
 from fairlead.world.schema.kinds import strategy_of
 from fairlead.world.schema.pods import resized
 from fairlead.world.schema.resources import NAMESPACES, NODES, Resource, Served
@@ -84,7 +84,7 @@ def finish_create(api: Api, served: Served, new: Object, *, changed: bool) -> Ob
     metadata["uid"] = api.ids.uid()
     metadata["creationTimestamp"] = stamp(api.clock.now())
     strategy.on_create(new)
-    _validate(resource, strategy, new, None)
+    _validate(served, strategy, new, None)
     if api.store.get(resource, metadata.get("namespace", ""), metadata["name"]) is not None:
         error = answers.already_exists(resource, metadata["name"])
         if generated:
@@ -138,7 +138,7 @@ def finish_update(
     if strategy.generation and subresource != "status" and _counts(strategy, new, old):
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
     # What a resize changes is just what other updates may not: it is looked at as if it were new.
-    _validate(served.resource, strategy, new, None if subresource == "resize" else old)
+    _validate(served, strategy, new, None if subresource == "resize" else old, subresource)
     return old if new == old else new
 
 
@@ -168,6 +168,9 @@ def _copy(served: Served, item: Any) -> Object:
         new = shaped(struct, item)
     else:
         new = copy_json(item)
+        if served.schema:
+            structural.prune(served.schema, new)
+            structural.fill(served.schema, new)
         new["metadata"] = shaped("meta/v1.ObjectMeta", item.get("metadata") or {})
     new["apiVersion"] = served.api_version
     new["kind"] = served.resource.kind
@@ -255,13 +258,20 @@ def _name(api: Api, resource: Resource, metadata: Object) -> bool:
     return True
 
 
-def _validate(resource: Resource, strategy: Strategy, new: Object, old: Object | None) -> None:
+def _validate(
+    served: Served, strategy: Strategy, new: Object, old: Object | None, subresource: str = ""
+) -> None:
     errors = names.check_metadata(new)
     if old is not None:
         errors += _check_finalizers(new["metadata"], old["metadata"])
     errors += strategy.validate(new, old)
+    if served.schema and subresource == "status":
+        status = (served.schema.get("properties") or {}).get("status") or {}
+        errors += structural.check(status, new.get("status", {}), "status")
+    elif served.schema:
+        errors += structural.check(served.schema, new)
     if errors:
-        raise answers.invalid(resource, new["metadata"].get("name", ""), errors)
+        raise answers.invalid(served.resource, new["metadata"].get("name", ""), errors)
 
 
 def _check_finalizers(metadata: Object, held: Object) -> list[answers.FieldError]:

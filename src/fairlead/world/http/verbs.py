@@ -16,6 +16,7 @@ from fairlead.world.http.targets import Target
 from fairlead.world.patches import PatchKind, apply_patch
 from fairlead.world.schema.resources import PODS
 from fairlead.world.schema.shape import unknown_fields
+from fairlead.world.schema.structural import unknown_to
 from fairlead.world.schema.types import struct_of
 from fairlead.world.store import Object
 from fairlead.world.subresources import stage_bind, stage_evict, stage_scale
@@ -209,9 +210,13 @@ class Verbs:
         struct = None if served.custom else struct_of(served.resource, target.version)
         if served.api_group == "events.k8s.io":
             struct = "events/v1.Event"
-        if struct is None or mode == "Ignore":
+        if mode == "Ignore":
             return ()
-        unknown = [f'unknown field "{path}"' for path in unknown_fields(struct, body)]
+        if struct is not None:
+            paths = unknown_fields(struct, body)
+        else:
+            paths = unknown_to(served.schema, body) if served.schema else []
+        unknown = [f'unknown field "{path}"' for path in paths]
         if unknown and mode == "Strict":
             raise answers.bad_request(
                 f'{wanted} in version "{target.version}" cannot be handled as a {wanted}: strict decoding '

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 __all__ = ["BUILTIN", "Registry", "Resource", "Served"]
 
@@ -52,6 +52,8 @@ class Served:
     """A custom resource's specReplicasPath, statusReplicasPath and labelSelectorPath."""
     columns: dict[str, tuple[dict[str, object], ...]] = field(default_factory=dict)
     """A custom resource's additionalPrinterColumns by version."""
+    schema: dict[str, Any] = field(default_factory=dict)
+    """A custom resource's openAPIV3Schema, of the stored version; empty: anything goes."""
 
     @property
     def api_group(self) -> str:
