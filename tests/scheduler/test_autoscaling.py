@@ -115,12 +115,9 @@ def test_a_gang_that_cannot_get_all_its_nodes_takes_none(ours: Shop):
     with watched(ours, "Node") as nodes:
         ours.deployment("ranks", SIZE, gang="ring", **BY_SIZE)
         usable = first(history(nodes, is_usable, SIZE - 1), is_usable)
-    # A pod that fits beside them is placed, so the nodes have been considered; the gang still waits.
-    ours.add("small", cpu=SLIVER)
-    ours.bound("small")
-    members = cluster.list("Pod", labelSelector="app=ranks")["items"]
-    assert [has_node(pod) for pod in members] == [False] * SIZE
-    assert all(is_marked(pod) for pod in members)
+    # Two would fit now, and have been tried.
+    tried = cluster.wait(lambda: held_with(cluster, "ranks", "2 of 3 members fit"), "the gang to be held")
+    assert [has_node(pod) for pod in tried] == [False] * SIZE
 
     (last,) = cluster.add_nodes(1, cpu=2)
     homes = {pod["spec"]["nodeName"] for pod in all_running(ours, "ranks", SIZE)}
@@ -234,6 +231,12 @@ def marked_because(pod: Manifest) -> str:
         if (one["type"], one["status"], one.get("reason")) == ("PodScheduled", "False", "Unschedulable"):
             return str(one["message"])
     return ""
+
+
+def held_with(cluster: Cluster, app: str, text: str) -> list[Manifest]:
+    """The pods of a workload, once all of them are Unschedulable for such a reason."""
+    pods: list[Manifest] = cluster.list("Pod", labelSelector=f"app={app}")["items"]
+    return pods if all(text in marked_because(pod) for pod in pods) else []
 
 
 def is_marked(pod: Manifest) -> bool:
