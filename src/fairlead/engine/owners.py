@@ -60,7 +60,7 @@ class Owners:
             kind,
             metadata.uid or f"{kind}/{metadata.key}",
             named,
-            _desired(owner),
+            owner.desired,
             metadata.creation_timestamp.timestamp() if metadata.creation_timestamp else 0.0,
             parent.uid if parent is not None and parent.kind == "Deployment" else "",
         )
@@ -124,14 +124,3 @@ class Owners:
         found = dict.fromkeys([owner.gang] if owner.gang else [])
         # A template that names a gang is the truth; what its pods are in is asked only without one.
         return list(found or self._controls.get(owner.uid, {}))
-
-
-def _desired(owner: Workload | Job) -> int:
-    if isinstance(owner, Workload):
-        return max(0, owner.spec.replicas)
-    if owner.spec.suspend:
-        return 0
-    wanted = owner.spec.parallelism
-    if owner.spec.completions is not None:
-        wanted = min(wanted, owner.spec.completions - owner.status.succeeded)
-    return max(0, wanted)

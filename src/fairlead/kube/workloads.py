@@ -67,6 +67,11 @@ class Workload(Object, frozen=True, gc=False):
     kind: str = ""
     api_version: str = ""
 
+    @property
+    def desired(self) -> int:
+        """How many pods it wants."""
+        return max(0, self.spec.replicas)
+
 
 class ScaleSpec(Object, frozen=True, gc=False):
     """How many are wanted; none is what is not said."""
@@ -79,6 +84,11 @@ class Scale(Object, frozen=True, gc=False):
 
     metadata: ObjectMeta = ObjectMeta()
     spec: ScaleSpec = ScaleSpec()
+
+    @property
+    def desired(self) -> int:
+        """How many pods it wants."""
+        return max(0, self.spec.replicas)
 
 
 class JobSpec(Object, frozen=True, gc=False):
@@ -105,6 +115,16 @@ class Job(Object, frozen=True, gc=False):
     metadata: ObjectMeta = ObjectMeta()
     spec: JobSpec = JobSpec()
     status: JobStatus = JobStatus()
+
+    @property
+    def desired(self) -> int:
+        """How many pods it wants at once now."""
+        if self.spec.suspend:
+            return 0
+        wanted = self.spec.parallelism
+        if self.spec.completions is not None:
+            wanted = min(wanted, self.spec.completions - self.status.succeeded)
+        return max(0, wanted)
 
 
 class GangPolicy(Object, frozen=True, gc=False):

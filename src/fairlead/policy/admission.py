@@ -31,7 +31,7 @@ from fairlead.policy.names import (
 )
 from fairlead.policy.nodes import Term, intersect, nowhere, terms_of_tier
 from fairlead.policy.placing import Placing
-from fairlead.policy.workloads import REVISION_HASH, TEMPLATE_HASH, Workload
+from fairlead.policy.workloads import REVISIONS, TEMPLATE_HASH, Workload
 
 __all__ = ["annotations_of", "patch", "patched"]
 
@@ -40,8 +40,7 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 # Different on each pod, or on each revision, of one workload.
 _NOT_OF_THE_WORKLOAD = (
-    TEMPLATE_HASH,
-    REVISION_HASH,
+    *REVISIONS,
     "statefulset.kubernetes.io/pod-name",
     "apps.kubernetes.io/pod-index",
     "batch.kubernetes.io/job-completion-index",

@@ -79,8 +79,7 @@ def within_min(tiers: Tiers, slot: int, pods: int) -> bool:
     own = tiers.of_slot(slot)
     if own is None:
         return False
-    least = tiers.mins(pods)[own]
-    return least > 0 and sum(tiers.of_slot(one) == own for one in range(1, slot + 1)) <= least
+    return tiers.rank(slot) <= tiers.mins(pods)[own]
 
 
 def _room(tiers: Tiers, index: int, slot: int, pods: int, held: int) -> bool:

@@ -88,9 +88,9 @@ class Member:
     slot: int | None = None
     """The slot that it is marked with: no claim to it, but a door sees which marks to mend."""
     tier: str = ""
-    """The tier of its node; without a node, that of its mark; empty: not known or none."""
+    """The tier of its node, empty when that is in none; if not placed, the tier of its mark, if any."""
     placed: bool = False
-    """Whether it has a node."""
+    """Whether it has a node, and one that is known: then `tier` is a fact, else only where it was sent."""
     ordinal: int | None = None
     leaving: bool = False
     """Terminating or finished: it holds no slot."""
@@ -138,12 +138,12 @@ def member_of(
         mark = None
     node = pod.spec.node_name
     labels = node_labels(node) if node else None
-    tier = mark.tier if mark is not None else ""
+    tier = ""
     if labels is not None:
         index = tier_of_node(policy, node, labels)
         tier = policy.spec.tiers[index].name if index is not None else ""
-    elif policy.spec.tier(tier) is None:
-        tier = ""  # a tier that the policy no longer has
+    elif mark is not None and policy.spec.tier(mark.tier) is not None:
+        tier = mark.tier
     created = pod.metadata.creation_timestamp
     return Member(
         name=pod.metadata.name,
@@ -151,7 +151,7 @@ def member_of(
         token=mark.token if mark is not None else "",
         slot=mark.slot if mark is not None else None,
         tier=tier,
-        placed=bool(node),
+        placed=labels is not None,
         ordinal=ordinal_of(policy, workload),
         leaving=pod.terminal or pod.metadata.deletion_timestamp is not None,
         created=created.timestamp() if created is not None else 0.0,

@@ -11,6 +11,7 @@ may be behind. A slot whose pod never showed up expires.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -79,8 +80,9 @@ class Ledger:
 
     def free_slot(self) -> int:
         """The lowest free slot."""
-        taken = {entry.slot for entry in self.entries}
-        return next(slot for slot in range(1, len(taken) + 2) if slot not in taken)
+        # Slots are distinct and in order, so they are 1, 2, 3, … up to the first gap and never again.
+        dense = bisect_left(range(len(self.entries)), True, key=lambda at: self.entries[at].slot > at + 1)
+        return dense + 1
 
     def take(
         self, token: str, now: float, tier: Callable[[int], str], ordinal: int | None = None
@@ -113,7 +115,7 @@ class Ledger:
             if holder is None:
                 entries.append(entry)
             elif not holder.leaving:
-                tier = holder.tier if holder.placed else entry.tier
+                tier = holder.tier if holder.placed or holder.tier else entry.tier
                 entries.append(replace(entry, pod=holder.name, tier=tier))
         return self._with(entries)
 
@@ -131,9 +133,9 @@ class Ledger:
     def adopt(self, members: Collection[Member], tiers: Tiers, now: float) -> Ledger:
         """Give slots to pods that hold none: admitted while we were away, or older than the policy.
 
-        A pod on a node is given a slot of its node's tier if the group has one free, else, like pods
-        without a node, the lowest free slot: the rebalancer sees that slot and node do not go together.
-        An adopted pod whose node came later, or for which a slot of its tier became free, changes to it.
+        A pod is given a slot of its node's tier if the group has one free, else, like pods that are in no
+        tier yet, the lowest free slot: the rebalancer sees that slot and node do not go together. An
+        adopted pod whose node came later, or for which a slot of its tier became free, changes to it.
         Slots stay dense: none is beyond the number of pods that hold or are given one.
         """
         known = {entry.token for entry in self.entries}
@@ -147,7 +149,7 @@ class Ledger:
         for member in pods:
             if member.uid not in known:
                 slot = ledger.free_slot()
-                tier = member.tier if member.placed else _tier_name(tiers, slot)
+                tier = member.tier if member.placed or member.tier else _tier_name(tiers, slot)
                 ledger = ledger._put(Entry(slot, tier, member.uid, now, member.name))
         return ledger
 
@@ -241,9 +243,9 @@ class Ledger:
         since = now if held is None else held.since
         if member.ordinal is not None:
             slot = member.ordinal + 1
-            tier = member.tier if member.placed else _tier_name(tiers, slot)
+            tier = member.tier if member.placed or member.tier else _tier_name(tiers, slot)
             return self._put(Entry(slot, tier, member.uid, since, member.name))
-        if not member.placed or (held is not None and _tier_name(tiers, held.slot) == member.tier):
+        if not member.tier or (held is not None and _tier_name(tiers, held.slot) == member.tier):
             return self
         taken = {entry.slot for entry in self.entries}
         for slot in range(1, size + 1):

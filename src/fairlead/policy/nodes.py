@@ -99,7 +99,7 @@ class _Requirement(NamedTuple):
 _Conjunction = tuple[_Requirement, ...]
 
 # Said as a label, so that who wonders about a pending pod finds a word for it.
-_NOWHERE = (_Requirement(False, "fairlead.dev/beyond-every-max", "Exists"),)
+_NOWHERE = (_Requirement(False, "fairlead.dev/in-no-tier", "Exists"),)
 
 
 def _carries(tier: Tier, labels: Mapping[str, str]) -> bool:

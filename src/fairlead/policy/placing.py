@@ -44,17 +44,17 @@ def place(
     `tiers` are the policy's with the demand of the workload's budget; `unavailable` names tiers to skip.
     """
     chosen: dict[int, Choice] = {}
-    alone_in_group = policy.spec.group_by == "workload"
+    one_workload = policy.spec.group_by == "workload"
 
     def tier(slot: int) -> str:
         chosen[slot] = choose(
             policy,
             tiers,
             slot,
-            desired=workload.replicas if alone_in_group else None,
-            single=workload.is_single(slot if alone_in_group else None),
+            desired=workload.replicas if one_workload else len(ledger.entries) + 1,
+            single=workload.is_single(slot if one_workload else None),
             unavailable=unavailable,
-            held=ledger.counts(),
+            held=ledger.counts() if unavailable else None,
         )
         index = chosen[slot].tier
         return "" if index is None else policy.spec.tiers[index].name

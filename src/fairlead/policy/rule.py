@@ -54,15 +54,17 @@ class Demand:
 class Tiers:
     """A policy's tiers as the rule sees them, for one group: the demand behind ``min: pdb`` is known.
 
-    Invariant: `_order[k-1]` is the tier of slot k, grown on demand and never changed.
+    Invariant: `_order[k-1]` is the tier of slot k and `_ranks[k-1]` which of that tier's slots it is; both
+    are grown on demand and never changed.
     """
 
-    __slots__ = ("_counts", "_order", "demand", "tiers")
+    __slots__ = ("_counts", "_order", "_ranks", "demand", "tiers")
 
     def __init__(self, tiers: Sequence[Tier], demand: Demand = Demand()) -> None:  # noqa: B008 (frozen)
         self.tiers = tuple(tiers)
         self.demand = demand
         self._order: list[int | None] = []
+        self._ranks: list[int] = []
         self._counts = [0] * len(self.tiers)
 
     def mins(self, pods: int) -> tuple[int, ...]:
@@ -99,8 +101,19 @@ class Tiers:
         [0, 0, 1]
         """
         while len(self._order) < slot:
-            self._order.append(self._next())
+            tier = self._next()
+            self._order.append(tier)
+            self._ranks.append(0 if tier is None else self._counts[tier])
         return self._order[slot - 1]
+
+    def rank(self, slot: int) -> int:
+        """Which of its tier's slots a slot is, from 1; 0 for a slot of no tier.
+
+        >>> [Tiers([Tier("base", max=2), Tier("burst")]).rank(k) for k in (1, 2, 3)]
+        [1, 2, 1]
+        """
+        self.of_slot(slot)
+        return self._ranks[slot - 1]
 
     def _next(self) -> int | None:
         pods = len(self._order) + 1

@@ -23,7 +23,10 @@ from fairlead.policy.rule import Demand
 __all__ = ["Owners", "Workload", "demand_of", "workload_of"]
 
 TEMPLATE_HASH = "pod-template-hash"
-REVISION_HASH = "controller-revision-hash"
+# What tells revisions apart, by controller. Argo Rollouts makes ReplicaSets as Deployments do.
+_ROLLOUT_HASH = "rollouts-pod-template-hash"
+REVISIONS = (TEMPLATE_HASH, _ROLLOUT_HASH, "controller-revision-hash")
+_MAKERS = {TEMPLATE_HASH: ("Deployment", "apps/v1"), _ROLLOUT_HASH: ("Rollout", "argoproj.io/v1alpha1")}
 _POD_INDEX = "apps.kubernetes.io/pod-index"
 _MIRROR = "kubernetes.io/config.mirror"
 
@@ -53,7 +56,7 @@ class Workload:
     name: str
     """A bare pod's is its generateName where it has no name yet."""
     uid: str = ""
-    """Empty when not known: guessed workloads and bare pods at admission."""
+    """Empty when not known: of guessed workloads, and of bare pods at admission."""
     revision: str = ""
     """Hash of the template that the pod was made from; empty where there are no revisions."""
     ordinal: int | None = None
@@ -104,7 +107,7 @@ def workload_of(pod: Pod, owners: Owners, namespace: str = "") -> Workload:
             skip="DaemonSet pod",
         )  # fmt: skip
     found = _known(owners, reference, namespace)
-    revision = meta.labels.get(TEMPLATE_HASH) or meta.labels.get(REVISION_HASH, "")
+    revision = next((meta.labels[label] for label in REVISIONS if meta.labels.get(label)), "")
     if reference.kind == "ReplicaSet":
         above = found.metadata.controller if found is not None else _guess(meta, reference)
         if above is not None:
@@ -121,7 +124,7 @@ def demand_of(
     """What the budgets that protect a workload's pods (by one pod's labels) demand; without any, the default.
 
     Several: the one that demands most of `pods` pods. As the eviction API has it, an empty selector
-    selects every pod of the namespace, and a missing or illegal one none.
+    selects every pod of the namespace, and a missing one none.
     """
     number = 100 if pods is None else pods
     best: Demand | None = None
@@ -143,10 +146,11 @@ def _known(owners: Owners, reference: OwnerReference, namespace: str) -> Owner |
 
 
 def _guess(pod: ObjectMeta, replica_set: OwnerReference) -> OwnerReference | None:
-    suffix = f"-{pod.labels.get(TEMPLATE_HASH, '')}"
-    if len(suffix) == 1 or not replica_set.name.endswith(suffix):
-        return None
-    return OwnerReference("Deployment", replica_set.name.removesuffix(suffix), "", "apps/v1", controller=True)
+    for label, (kind, api_version) in _MAKERS.items():
+        name = replica_set.name.removesuffix(f"-{pod.labels.get(label, '')}")
+        if label in pod.labels and name and name != replica_set.name:
+            return OwnerReference(kind, name, "", api_version, controller=True)
+    return None
 
 
 def _of(
@@ -158,15 +162,14 @@ def _of(
     guessed: bool = False,
 ) -> Workload:
     job = reference.kind == "Job" and reference.api_version.startswith("batch/")
-    uid = reference.uid or (found.metadata.uid if found is not None else "")
     return Workload(
         kind=reference.kind,
         api_version=reference.api_version,
         namespace=namespace,
         name=reference.name,
-        uid=uid,
+        uid=reference.uid,  # not the cache's, which may have another of the same name
         revision=revision,
-        replicas=_wanted(found),
+        replicas=found.desired if found is not None else None,
         single=_said_single(found.metadata) if found is not None else None,
         job=job,
         guessed=guessed,
@@ -183,17 +186,6 @@ def _numbered(workload: Workload, pod: ObjectMeta, found: Owner | Job | Scale | 
     ordinal = int(said) - (ordinals.start if ordinals is not None else 0)
     # A pod below a start that was raised since is on its way out; it is nobody's number.
     return replace(workload, ordinal=ordinal) if ordinal >= 0 else workload
-
-
-def _wanted(owner: Owner | Job | Scale | None) -> int | None:
-    match owner:
-        case None:
-            return None
-        case Job():
-            if owner.spec.completions is None:
-                return owner.spec.parallelism
-            return max(0, min(owner.spec.parallelism, owner.spec.completions - owner.status.succeeded))
-    return owner.spec.replicas
 
 
 def _said_single(meta: ObjectMeta) -> bool | None:
