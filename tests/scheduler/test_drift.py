@@ -8,7 +8,7 @@ from fairlead.doors.scheduler.session import Session
 from fairlead.engine.core.events import Gone
 from fairlead.kube.decode import convert
 from fairlead.kube.pod import Pod
-from support.faults import Drop, Script
+from support.faults import Answer, Drop, Faithful, RequestFault, Script
 from support.scheduler import Shop, aside, in_process
 
 
@@ -72,6 +72,26 @@ async def test_a_pod_that_the_core_lost_is_told_to_it_again(ours: Shop):
             "the pod to be counted again",
         )
         assert await drift_of(session) == 0
+
+
+class ByNameRefused(Faithful):
+    """Nodes may be listed and watched; read one by one they may not."""
+
+    def on_request(self, method: str, path: str) -> RequestFault | None:
+        return Answer(403, "Forbidden") if path.startswith("/api/v1/nodes/") else None
+
+
+async def test_repairs_need_no_more_rights_than_watching(ours: Shop):
+    (node,) = await aside(ours.cluster.add_nodes, 1, cpu=1)
+    async with in_process(ours, ByNameRefused(), drift__settle=0) as running:
+        session = running.scheduler.session
+        assert session is not None
+        await aside(ours.add, "a")
+        await aside(ours.bound, "a")
+        session.core.handle([Gone("Node", "", node)], 0.0)
+        assert await drift_of(session) >= 1
+        nodes = session.core.state.snapshot.nodes
+        await aside(ours.cluster.wait, lambda: nodes.slot(node) >= 0, "the node to be known again")
 
 
 async def test_too_much_of_it_lists_everything_anew(ours: Shop):

@@ -25,8 +25,8 @@ from fairlead.client.connection import JSON, Stream
 from fairlead.client.lines import Lines
 from fairlead.client.retry import Backoff
 from fairlead.client.view import Distrust, Event, K, T, View
-from fairlead.client.wire import METADATA_ONLY, Page, object_path
-from fairlead.errors import ApiError, BadKubeconfig, BadObject, FairleadError, Gone, NotFound, Unreachable
+from fairlead.client.wire import METADATA_ONLY, Page, object_path, page_of
+from fairlead.errors import ApiError, BadKubeconfig, BadObject, FairleadError, Gone, Unreachable
 from fairlead.kube.decode import decoder
 from fairlead.kube.resources import Resource
 
@@ -318,18 +318,22 @@ class Reflector(Generic[T, K]):
         self.counters.missed += len(found)
         return found
 
+    async def read(self, key: str) -> bytes | None:
+        """One object as it is, None when there is none. Asked for as a list: whoever may watch may list."""
+        namespace, _, name = key.rpartition("/")
+        path = object_path(self.resource, namespace or None, query={"fieldSelector": f"metadata.name={name}"})
+        items = page_of(await self._client.read(path), self.resource).items
+        return bytes(items[0]) if items else None
+
     async def mend(self, key: str) -> list[Event[T, K]]:
         """Read one object anew and bring the view up to date; the events are the caller's to deliver."""
-        namespace, _, name = key.rpartition("/")
         known = self._view.version(key)
         batch: list[Event[T, K]] = []
-        try:
-            body = await self._client.read(object_path(self.resource, namespace or None, name))
-        except NotFound:
-            if known is not None:
-                self._view.lose(key, known, batch)
-        else:
+        body = await self.read(key)
+        if body is not None:
             self._view.mend(body, batch)
+        elif known is not None:
+            self._view.lose(key, known, batch)
         return batch
 
     async def audit(self) -> int:

@@ -15,13 +15,14 @@ import numpy as np
 import structlog
 
 from fairlead.client.reflector import Reflector
+from fairlead.client.wire import read_as
 from fairlead.doors.scheduler.inbox import Inbox
 from fairlead.doors.scheduler.metrics import Metrics
 from fairlead.doors.scheduler.sources import Source, trimmed
 from fairlead.doors.scheduler.watching import Watching
 from fairlead.engine.core.core import Core
 from fairlead.engine.core.events import Gone, Seen
-from fairlead.errors import ApiError, BadObject, NotFound, Unreachable
+from fairlead.errors import ApiError, BadObject, Unreachable
 
 __all__ = ["Drift", "Drifted"]
 
@@ -93,13 +94,12 @@ class Drift:
 
     async def _tell(self, source: Source, reflector: Reflector[Any, Any], key: str) -> None:
         namespace, _, name = key.rpartition("/")
-        try:
-            thing = await reflector.client.get(source.resource, name, namespace or None, kind=source.struct)
-        except NotFound:
+        body = await reflector.read(key)
+        if body is None:
             uid = self._core.state.uid_of(key) if source.kind == "Pod" else ""
             self._inbox.tell(Gone(source.kind, namespace, name, uid))
         else:
-            self._inbox.tell(Seen(source.kind, trimmed(source, thing)))
+            self._inbox.tell(Seen(source.kind, trimmed(source, read_as(body, source.struct))))
 
 
 def _lost_pods(core: Core, reflector: Reflector[Any, Any]) -> list[str]:
