@@ -82,12 +82,14 @@ async def endpoint(admit: Admit) -> AsyncIterator[Caller]:
     shown.show(authority.server(["localhost"], ["127.0.0.1"]))
     trusting = client_context(ca_pem=authority.pair.public.decode())
     metrics = Metrics()
+    answering = Endpoint(admit, metrics)
+    answering.open()
     async with (
         serving(
             "127.0.0.1:0",
             checks=dict,
             metrics=metrics.text,
-            routes=Endpoint(admit, metrics).routes,
+            routes=answering.routes,
             tls=shown.context,
         ) as url,
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusting)) as session,

@@ -22,6 +22,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "explain": ("fairlead.cli.explain", "Why a pod fits, or not, on each node of a cluster given as files."),
     "plan": ("fairlead.cli.plan", "What would be bound, evicted and held, for a cluster given as files."),
     "scheduler": ("fairlead.cli.scheduler", "Place the pods of a cluster that ask for us."),
+    "webhook": ("fairlead.cli.webhook", "Give pods their tier when they are created."),
     "replay": ("fairlead.cli.replay", "Decide a recording of the scheduler again, and compare."),
     "demo": ("fairlead.cli.demo", "The main job, told on the embedded cluster."),
 }

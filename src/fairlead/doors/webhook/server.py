@@ -75,6 +75,16 @@ class Endpoint:
         self._admit = admit
         self._metrics = metrics
         self._clock = clock
+        self._opened = asyncio.Event()
+        self._draining = False
+
+    def open(self) -> None:
+        """From now on there is enough known to decide; who called before waits for it."""
+        self._opened.set()
+
+    def drain(self) -> None:
+        """From now on close each connection after its answer, so that the next call goes elsewhere."""
+        self._draining = True
 
     @property
     def routes(self) -> tuple[web.RouteDef, ...]:
@@ -86,6 +96,8 @@ class Endpoint:
         result, response = await self._decide(http)
         self._metrics.admissions.labels(result).inc()
         self._metrics.admission_s.observe(self._clock() - began)
+        if self._draining:
+            response.force_close()
         return response
 
     async def _decide(self, http: web.Request) -> tuple[str, web.Response]:
@@ -117,4 +129,5 @@ class Endpoint:
     async def _of(self, request: Request) -> Answer:
         if not request.is_new_pod:
             return Answer()
+        await self._opened.wait()
         return await self._admit(request.object, request.namespace, dry_run=bool(request.dry_run))

@@ -1,0 +1,293 @@
+"""Which pods there are in each group, as its ledger sees them: watch-fed, and right after policies change.
+
+Pods are cut down to what a policy reads. Everything is worked out when a pod changes, not when somebody
+asks: an admission in a group of a thousand must not look at a thousand pods' owners.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fairlead.client.api import Client
+from fairlead.client.clock import WALL_CLOCK, Clock
+from fairlead.client.reflector import Reflector
+from fairlead.client.view import Added, Deleted, Event, Modified
+from fairlead.doors.owners import OwnersOfPods
+from fairlead.doors.policies import LivePolicies
+from fairlead.kube.meta import Object, ObjectMeta
+from fairlead.kube.pod import Pod, PodSpec, PodStatus
+from fairlead.kube.resources import known
+from fairlead.policy.groups import GroupKey, Member, group_of, member_of
+from fairlead.policy.ledger import EXPIRY_S
+from fairlead.policy.matching import Policies
+from fairlead.policy.model import PlacementPolicy
+from fairlead.policy.names import (
+    POLICY_ANNOTATION,
+    SLOT_ANNOTATION,
+    TIER_ANNOTATION,
+    TOKEN_ANNOTATION,
+)
+from fairlead.policy.rule import Demand, Tiers
+from fairlead.policy.workloads import Workload, demand_of, workload_of
+
+__all__ = ["GroupsOfPods", "Place"]
+
+_MARKS = (
+    POLICY_ANNOTATION,
+    SLOT_ANNOTATION,
+    TIER_ANNOTATION,
+    TOKEN_ANNOTATION,
+    "kubernetes.io/config.mirror",
+)
+_REMEMBERED_S = 2 * EXPIRY_S  # after that a ledger's slot has expired anyhow
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a pod belongs: who governs it, what it is one of, with whom it shares slots."""
+
+    policy: PlacementPolicy
+    workload: Workload
+    key: GroupKey
+
+
+class GroupsOfPods:
+    """See the module. `changed` hears of every group whose pods changed.
+
+    Invariant: after each batch of events, `members` are exactly the pods that the watch has shown of a
+    group, under the policies that hold now. Run it and wait until `synced`.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        policies: LivePolicies,
+        owners: OwnersOfPods,
+        *,
+        exempt: tuple[str, ...] = (),
+        changed: Callable[[GroupKey], None] = lambda _: None,
+        rng: random.Random | None = None,
+        clock: Clock = WALL_CLOCK,
+    ) -> None:
+        """`exempt` are namespaces that no policy governs."""
+        self.owners = owners
+        self._live = policies
+        self._exempt = exempt
+        self._changed = changed
+        self._clock = clock
+        self._pods = Reflector(client, known("Pod"), _Pod, keep=_nothing, rng=rng, clock=clock)
+        self._nodes = Reflector(client, known("Node"), _Node, keep=_labels, rng=rng, clock=clock)
+        self._specs: dict[str, PodSpec] = {}  # one for all pods of a node
+        self._seen: dict[str, Pod] = {}
+        self._key_of: dict[str, GroupKey] = {}
+        self._members: dict[GroupKey, dict[str, Member]] = {}
+        self._gone: dict[GroupKey, dict[str, float]] = {}
+        self._nowhere: set[str] = set()  # pods on nodes that we have not seen
+        self._policies = Policies((), exempt)
+        self._known: tuple[PlacementPolicy, ...] | None = None
+        self._tiers: dict[tuple[str, Demand], tuple[PlacementPolicy, Tiers]] = {}
+
+    async def run(self) -> None:
+        """Watch for ever; pods only once their owners are known."""
+        await self.owners.synced()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._pods.run(self._on_pod))
+            group.create_task(self._nodes.run(self._on_node))
+
+    async def synced(self) -> None:
+        """Wait until all pods and nodes were listed."""
+        await self._nodes.synced()
+        await self._pods.synced()
+
+    def unlisted(self) -> list[str]:
+        """What was not listed yet, by its name in the API."""
+        return [one.resource.plural for one in (self._pods, self._nodes) if not one.is_synced]
+
+    @property
+    def blind(self) -> bool:
+        """Whether pods may come and go unseen at the moment: nothing must be believed gone then."""
+        return self._pods.trouble is not None or not self._pods.is_synced
+
+    @property
+    def policies(self) -> Policies:
+        """The policies that hold now, in the order in which they win."""
+        if self._known is not self._live.policies:
+            self._known = self._live.policies
+            self._policies = Policies(self._known, self._exempt)
+            self._tiers.clear()
+            self._regroup()
+        return self._policies
+
+    def place(self, pod: Pod, namespace: str = "") -> Place | None:
+        """Where a pod belongs; None: no policy governs it."""
+        policies = self.policies
+        if not len(policies):
+            return None
+        workload = workload_of(pod, self.owners, namespace)
+        policy = policies.governing(workload, pod.metadata.labels)
+        if policy is None:
+            return None
+        return Place(policy, workload, group_of(policy, workload, pod.metadata.labels))
+
+    def tiers(self, place: Place, labels: Mapping[str, str]) -> Tiers:
+        """The policy's tiers with what the budgets of pods with these labels demand."""
+        policy, demand = place.policy, Demand()
+        if any(tier.min == "pdb" for tier in policy.spec.tiers):
+            demand = demand_of(self.owners.budgets(), place.key.namespace, labels, place.workload.replicas)
+        known_policy, tiers = self._tiers.get((policy.name, demand), (None, None))
+        if tiers is None or known_policy is not policy:
+            tiers = Tiers(policy.spec.tiers, demand)
+            self._tiers[policy.name, demand] = policy, tiers
+        return tiers
+
+    def groups(self) -> list[GroupKey]:
+        """All groups that have pods."""
+        _ = self.policies
+        return list(self._members)
+
+    def members(self, key: GroupKey) -> list[Member]:
+        """The pods of a group, those on their way out too."""
+        _ = self.policies
+        return list(self._members.get(key, {}).values())
+
+    def gone(self, key: GroupKey) -> list[str]:
+        """Tokens and UIDs of pods of a group that were seen and are no more, of late."""
+        found = self._gone.get(key)
+        if found is None:
+            return []
+        late = self._clock.now() - _REMEMBERED_S
+        for token in [token for token, since in found.items() if since < late]:
+            del found[token]
+        if not found:
+            del self._gone[key]
+        return list(found)
+
+    def some_pod(self, key: GroupKey) -> Pod | None:
+        """One pod of a group, to learn whose it is."""
+        name = next(iter(self._members.get(key, ())), None)
+        return self._seen.get(name) if name is not None else None
+
+    def _on_pod(self, event: Event[_Pod, None]) -> None:
+        if isinstance(event, Added | Modified):
+            self._seen[event.key] = pod = self._trimmed(event.object)
+            self._put(event.key, pod)
+        elif isinstance(event, Deleted):
+            self._seen.pop(event.key, None)
+            self._leave(event.key, gone=True)
+
+    def _on_node(self, event: Event[_Node, dict[str, str]]) -> None:
+        if isinstance(event, Added):
+            waiting = [key for key in self._nowhere if self._seen[key].spec.node_name == event.key]
+        elif isinstance(event, Modified) and event.object.metadata.labels != event.old:
+            waiting = [key for key, pod in self._seen.items() if pod.spec.node_name == event.key]
+        else:
+            if isinstance(event, Deleted):
+                self._specs.pop(event.key, None)
+            return
+        for key in waiting:
+            self._put(key, self._seen[key])
+
+    def _put(self, name: str, pod: Pod) -> None:
+        before = self._key_of.get(name)
+        place = self.place(pod)
+        if before is not None and (place is None or place.key != before):
+            self._leave(name)
+        if place is None or place.key.alone:
+            return
+        self._nowhere.discard(name)
+        if pod.spec.node_name and self._labels(pod.spec.node_name) is None:
+            self._nowhere.add(name)
+        member = member_of(place.policy, pod, place.workload, self._labels)
+        members = self._members.setdefault(place.key, {})
+        last = members.get(name)
+        if last is not None and last.uid != member.uid:
+            self._remember(place.key, last)
+        if last == member:
+            return
+        self._key_of[name] = place.key
+        members[name] = member
+        self._changed(place.key)
+
+    def _leave(self, name: str, *, gone: bool = False) -> None:
+        self._nowhere.discard(name)
+        key = self._key_of.pop(name, None)
+        if key is None:
+            return
+        members = self._members[key]
+        member = members.pop(name)
+        if not members:
+            del self._members[key]
+        if gone:
+            self._remember(key, member)
+        self._changed(key)
+
+    def _remember(self, key: GroupKey, member: Member) -> None:
+        gone = self._gone.setdefault(key, {})
+        for token in (member.token, member.uid):
+            if token:
+                gone[token] = self._clock.now()
+
+    def _regroup(self) -> None:
+        self._key_of.clear()
+        self._members.clear()
+        self._nowhere.clear()
+        for name, pod in self._seen.items():
+            self._put(name, pod)
+
+    def _labels(self, node: str) -> dict[str, str] | None:
+        return self._nodes.view.get(node)
+
+    def _trimmed(self, pod: _Pod) -> Pod:
+        meta = pod.metadata
+        controller = meta.controller
+        kept = ObjectMeta(
+            name=meta.name,
+            namespace=meta.namespace,
+            uid=meta.uid,
+            creation_timestamp=meta.creation_timestamp,
+            deletion_timestamp=meta.deletion_timestamp,
+            labels=meta.labels,
+            annotations={name: meta.annotations[name] for name in _MARKS if name in meta.annotations},
+            owner_references=(controller,) if controller is not None else (),
+        )
+        node = pod.spec.node_name
+        spec = self._specs.get(node)
+        if spec is None:
+            spec = self._specs[node] = PodSpec(node_name=node)
+        return Pod(kept, spec, _PHASES.get(pod.status.phase, _RUNNING))
+
+
+_RUNNING = PodStatus(phase="Running")
+_PHASES = {phase: PodStatus(phase=phase) for phase in ("Succeeded", "Failed", "Pending")}
+
+
+class _Spec(Object, frozen=True, gc=False):
+    node_name: str = ""
+
+
+class _Status(Object, frozen=True, gc=False):
+    phase: str = ""
+
+
+class _Pod(Object, frozen=True, gc=False):
+    """The few fields of a pod that are read at all."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: _Spec = _Spec()
+    status: _Status = _Status()
+
+
+class _Node(Object, frozen=True, gc=False):
+    metadata: ObjectMeta = ObjectMeta()
+
+
+def _nothing(_: Any) -> None:
+    """The index has all that is kept of pods."""
+
+
+def _labels(node: _Node) -> dict[str, str]:
+    return node.metadata.labels

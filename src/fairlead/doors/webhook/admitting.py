@@ -1,0 +1,155 @@
+"""A pod in, its patch out: whose it is, which policy governs it, its slot, its tier.
+
+What decides is in `fairlead.policy`; here is in which order it is asked, and what is read and written for
+it. A dry run asks the same questions and writes nothing.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Collection
+from typing import Any
+
+import structlog
+
+from fairlead.client.clock import WALL_CLOCK, Clock
+from fairlead.doors.grouping import GroupsOfPods, Place
+from fairlead.doors.marks import LiveMarks
+from fairlead.doors.webhook.ledgers import Ledgers, Wish
+from fairlead.doors.webhook.metrics import Metrics
+from fairlead.doors.webhook.server import Answer
+from fairlead.errors import BadObject, FairleadError
+from fairlead.kube.decode import convert
+from fairlead.kube.meta import ObjectMeta
+from fairlead.kube.pod import Pod
+from fairlead.policy.admission import patch
+from fairlead.policy.groups import read_mark
+from fairlead.policy.placing import Placing, place_alone
+from fairlead.policy.rule import Tiers
+
+__all__ = ["Admission"]
+
+_log = structlog.get_logger(__name__)
+
+
+def _new_token() -> str:
+    return secrets.token_hex(8)
+
+
+class Admission:
+    """Decides on pods. `schedulers` are names of our own scheduler; it steers its pods itself."""
+
+    def __init__(
+        self,
+        groups: GroupsOfPods,
+        ledgers: Ledgers,
+        marks: LiveMarks,
+        metrics: Metrics,
+        *,
+        schedulers: Collection[str] = ("fairlead",),
+        new_token: Callable[[], str] = _new_token,
+        clock: Clock = WALL_CLOCK,
+    ) -> None:
+        self._groups = groups
+        self._ledgers = ledgers
+        self._marks = marks
+        self._metrics = metrics
+        self._schedulers = frozenset(schedulers)
+        self._new_token = new_token
+        self._clock = clock
+
+    async def __call__(self, pod: dict[str, Any], namespace: str, *, dry_run: bool) -> Answer:
+        """The answer for a pod that is about to be made in `namespace`."""
+        if not len(self._groups.policies):
+            return Answer()
+        try:
+            read = Pod(convert(pod.get("metadata") or {}, ObjectMeta))
+            return await self._decide(pod, read, read.metadata.namespace or namespace, dry_run=dry_run)
+        except BadObject as error:
+            # The API server will refuse it, or understands more than we do: neither is ours to judge.
+            _log.info("pod_not_understood", namespace=namespace, reason=str(error))
+            return Answer(warnings=(f"no policy was applied: {error}",))
+
+    async def _decide(self, pod: dict[str, Any], read: Pod, namespace: str, *, dry_run: bool) -> Answer:
+        await self._groups.owners.learn(read, namespace)
+        place = self._groups.place(read, namespace)
+        if place is None:
+            return Answer()
+        labels = read.metadata.labels
+        tiers = self._groups.tiers(place, labels)
+        unavailable = self._marks.unavailable(place.policy.name)
+        if place.key.alone:
+            token = self._new_token()
+            placing = place_alone(place.policy, place.workload, tiers, unavailable=unavailable)
+            if not dry_run and await self._probe(place, tiers, placing, token):
+                placing = place_alone(
+                    place.policy,
+                    place.workload,
+                    tiers,
+                    unavailable=self._without_own(tiers, placing, unavailable),
+                )
+        else:
+            token = await self._token(read, place)
+            wish = Wish(place, tiers, token, unavailable)
+            placing = self._ledgers.preview(wish)
+            if not dry_run:
+                if await self._probe(place, tiers, placing, token):
+                    own = self._without_own(tiers, placing, unavailable)
+                    wish = Wish(place, tiers, token, own)
+                placing = await self._ledgers.take(wish)
+        return self._answer(pod, read, place, placing, dry_run=dry_run)
+
+    def _answer(
+        self, pod: dict[str, Any], read: Pod, place: Place, placing: Placing, *, dry_run: bool
+    ) -> Answer:
+        policy, tier = place.policy, placing.choice.tier
+        steps = patch(pod, policy, placing, place.workload, self._schedulers)
+        name = policy.spec.tiers[tier].name if tier is not None else ""
+        if not dry_run:
+            self._metrics.slots.labels(policy.name, name).inc()
+            _log.info(
+                "admitted",
+                group=str(place.key),
+                pod=read.metadata.name or read.metadata.generate_name,
+                slot=placing.slot,
+                tier=name,
+                why=placing.choice.why,
+            )
+        warnings: tuple[str, ...] = ()
+        if tier is None:
+            warnings = (f"every tier of policy {policy.name} is at its max; the pod waits",)
+        return Answer(tuple(steps.operations), warnings)
+
+    async def _token(self, pod: Pod, place: Place) -> str:
+        """The token of an earlier call for the same pod, whichever replica answered it; else a new one."""
+        mark = read_mark(pod.metadata.annotations)
+        if mark is not None and mark.token and mark.policy == place.policy.name:
+            now = self._now()
+            ledger = self._ledgers.newest(place.key)
+            if ledger.of_token(mark.token) is None:
+                ledger = await self._ledgers.refresh(place.key)
+            if ledger.again(mark.token, now) is not None:
+                return mark.token
+        return self._new_token()
+
+    async def _probe(self, place: Place, tiers: Tiers, placing: Placing, token: str) -> bool:
+        """Whether this pod is the one that tries its own tier, which is unavailable to all others."""
+        own = tiers.of_slot(placing.slot)
+        if own is None or placing.choice.why not in ("fallback", "stuck"):
+            return False
+        tier, policy, now = tiers.tiers[own].name, place.policy.name, self._now()
+        if not self._marks.of(policy).may_probe(tier, now):
+            return False
+        try:
+            return await self._marks.claim_probe(policy, tier, token, now)
+        except FairleadError as error:
+            _log.warning("probe_not_claimed", policy=policy, tier=tier, reason=str(error))
+            return False
+
+    @staticmethod
+    def _without_own(tiers: Tiers, placing: Placing, unavailable: frozenset[str]) -> frozenset[str]:
+        own = tiers.of_slot(placing.slot)
+        return unavailable if own is None else unavailable - {tiers.tiers[own].name}
+
+    def _now(self) -> float:
+        return self._clock.wall().timestamp()

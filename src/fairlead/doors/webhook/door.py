@@ -1,0 +1,201 @@
+"""The webhook as a door: what it needs, what it serves, and when it lets itself be called.
+
+It registers only when it can answer: definitions there, everything listed, port open. At the end it first
+turns calls away gently (each connection is closed after its answer), because the API server keeps
+connections open and would lose those that are under way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import structlog
+from aiohttp import web
+
+from fairlead.doors.crds import ensure_crds
+from fairlead.doors.grouping import GroupsOfPods
+from fairlead.doors.marks import LiveMarks
+from fairlead.doors.owners import OwnersOfPods
+from fairlead.doors.running import Door, Surroundings
+from fairlead.doors.webhook.admitting import Admission
+from fairlead.doors.webhook.adopting import Adopting
+from fairlead.doors.webhook.certificates import Certificates, Files, OwnAuthority
+from fairlead.doors.webhook.ledgers import Ledgers
+from fairlead.doors.webhook.metrics import Metrics
+from fairlead.doors.webhook.registration import Registration, Where
+from fairlead.doors.webhook.server import Endpoint, Shown
+from fairlead.errors import BadInput
+
+__all__ = ["Settings", "WebhookDoor"]
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The webhook's own flags."""
+
+    register: bool = False
+    url: str = ""
+    service: str = "fairlead-webhook"
+    service_port: int = 443
+    failure_policy: str = "Ignore"
+    tls_cert_file: str = ""
+    tls_key_file: str = ""
+    tls_ca_file: str = ""
+    schedulers: tuple[str, ...] = ("fairlead",)
+    rotation_wait_s: float = 60.0
+    drain_s: float = 2.0
+
+    def __post_init__(self) -> None:
+        """Refuse at once what could not work later."""
+        if bool(self.tls_cert_file) != bool(self.tls_key_file):
+            raise BadInput("--tls-cert-file and --tls-key-file go together")
+        if self.tls_ca_file and not self.tls_cert_file:
+            raise BadInput("--tls-ca-file says who signed --tls-cert-file, which is missing")
+        if self.rotation_wait_s <= 0:
+            raise BadInput("--rotation-wait must be more than nothing")
+        if self.url:
+            Where(url=self.url)
+
+
+class WebhookDoor(Door):
+    """See the module."""
+
+    name = "webhook"
+
+    def __init__(self, around: Surroundings, settings: Settings) -> None:
+        self._around = around
+        self._client = around.client
+        where = Where(settings.url, settings.service, around.system_namespace, settings.service_port)
+        self._settings = settings
+        self._registration = Registration(
+            around.client,
+            where,
+            failure_policy=settings.failure_policy,
+            system_namespace=around.system_namespace,
+            ours=settings.register,
+        )
+        self._shown = Shown()
+        self._certificates: Certificates = (
+            Files(
+                settings.tls_cert_file,
+                settings.tls_key_file,
+                settings.tls_ca_file or None,
+                self._shown.show,
+            )
+            if settings.tls_cert_file
+            else OwnAuthority(
+                around.client,
+                around.system_namespace,
+                where.names,
+                self._shown.show,
+                wait_s=settings.rotation_wait_s,
+                clock=around.clock,
+            )
+        )
+        self._adopting = Adopting(around.rng, around.clock)
+        self._owners = OwnersOfPods(around.client, rng=around.rng, clock=around.clock)
+        self._groups = GroupsOfPods(
+            around.client,
+            around.policies,
+            self._owners,
+            exempt=("kube-system", around.system_namespace),
+            changed=self._adopting.changed,
+            rng=around.rng,
+            clock=around.clock,
+        )
+        self._marks = LiveMarks(
+            around.client, around.policies, around.system_namespace, rng=around.rng, clock=around.clock
+        )
+        self._metrics = Metrics()
+        self._ledgers = Ledgers(
+            around.client,
+            self._groups,
+            self._metrics,
+            rng=around.rng,
+            clock=around.clock,
+            changed=self._adopting.changed,
+        )
+        admission = Admission(
+            self._groups,
+            self._ledgers,
+            self._marks,
+            self._metrics,
+            schedulers=settings.schedulers,
+            clock=around.clock,
+        )
+        self._endpoint = Endpoint(admission, self._metrics)
+        self._stopping = asyncio.Event()
+        self._registered = False
+
+    async def prepare(self) -> None:
+        """Definitions and a certificate."""
+        await ensure_crds(self._client, clock=self._around.clock)
+        await self._certificates.first()
+
+    def routes(self) -> Iterable[web.RouteDef]:
+        """The path that the API server calls."""
+        return self._endpoint.routes
+
+    def tls(self) -> ssl.SSLContext:
+        """API servers call nothing else."""
+        return self._shown.context
+
+    def checks(self) -> Mapping[str, str]:
+        """Ready when everything that decides was listed, and nobody asked us to stop."""
+        unlisted = [*self._owners.unlisted(), *self._groups.unlisted()]
+        if not self._ledgers.is_synced:
+            unlisted.append("placementledgers")
+        found = {
+            "informer-sync": f"not listed yet: {', '.join(unlisted)}" if unlisted else "",
+            "shutdown": "stopping" if self._stopping.is_set() else "",
+        }
+        if self._settings.register:
+            found["registration"] = "" if self._registered else "not registered yet"
+        return found
+
+    def metrics(self) -> bytes:
+        """See `Metrics`."""
+        return self._metrics.text()
+
+    async def run(self) -> None:
+        """Answer until `stop`, then until the API server has gone elsewhere."""
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(work)
+                for work in (
+                    self._owners.run(),
+                    self._groups.run(),
+                    self._ledgers.run(),
+                    self._marks.run(),
+                    self._serve(),
+                )
+            ]
+            await self._stopping.wait()
+            self._endpoint.drain()
+            await asyncio.sleep(self._settings.drain_s)
+            for task in tasks:
+                task.cancel()
+
+    async def _serve(self) -> None:
+        await self._around.policies.synced()
+        await self._marks.synced()
+        await self._groups.synced()
+        await self._ledgers.synced()
+        _log.info("synced", policies=len(self._groups.policies), groups=len(self._groups.groups()))
+        self._endpoint.open()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._adopting.run(self._groups, self._ledgers))
+            keeping = group.create_task(self._certificates.run(self._registration))
+            if self._settings.register:
+                await self._registration.register()
+                self._registered = True
+            await keeping
+
+    def stop(self) -> None:
+        """See `Door`."""
+        self._stopping.set()

@@ -1,0 +1,262 @@
+"""Slots, taken in ledgers by compare-and-swap: one write for all who ask while the last one is under way.
+
+A ledger is kept as the watch shows it or as we last wrote it, whichever is newer, so that a slot costs
+one write and no read. A write that meets a newer ledger reads that one and applies everybody's wish again:
+a wish goes by its token, so what was applied before, even by a write whose answer was lost, is found again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import structlog
+
+from fairlead.client.api import Client
+from fairlead.client.clock import WALL_CLOCK, Clock
+from fairlead.client.reflector import Reflector
+from fairlead.client.view import Added, Event, Modified
+from fairlead.doors.grouping import GroupsOfPods, Place
+from fairlead.doors.webhook.metrics import Metrics
+from fairlead.errors import Conflict, FairleadError, NotFound, Unreachable
+from fairlead.policy.groups import GroupKey
+from fairlead.policy.ledger import EXPIRY_S, Ledger, PlacementLedger
+from fairlead.policy.names import LEDGERS
+from fairlead.policy.placing import Placing, place
+from fairlead.policy.rule import Tiers
+
+__all__ = ["Ledgers", "Wish"]
+
+_log = structlog.get_logger(__name__)
+
+_TRIES = 32  # each lost race means that somebody else got on
+_NEVER_S = 1e12
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A pod that wants a slot; `unavailable` are names of tiers to skip."""
+
+    place: Place
+    tiers: Tiers
+    token: str
+    unavailable: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True)
+class _Line:
+    """Who waits for a write of one ledger; `busy` while one is under way."""
+
+    waiting: list[tuple[Wish, asyncio.Future[Placing]]] = field(default_factory=list)
+    busy: bool = False
+
+
+class Ledgers:
+    """See the module. `run` it; `take` works while it runs.
+
+    Invariant: a slot is handed out only after the ledger that says so was written. Cancelled while
+    waiting, a slot may have been taken all the same: it expires.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        groups: GroupsOfPods,
+        metrics: Metrics,
+        *,
+        rng: random.Random | None = None,
+        clock: Clock = WALL_CLOCK,
+        changed: Callable[[GroupKey], None] = lambda _: None,
+    ) -> None:
+        """`changed` hears of ledgers that somebody wrote."""
+        self._client = client
+        self._groups = groups
+        self._metrics = metrics
+        self._clock = clock
+        self._changed = changed
+        self._reflector: Reflector[PlacementLedger, Ledger] = Reflector(
+            client, LEDGERS, PlacementLedger, keep=Ledger.from_object, rng=rng, clock=clock
+        )
+        self._ours: dict[GroupKey, Ledger] = {}
+        self._lines: dict[GroupKey, _Line] = {}
+        self._tasks: asyncio.TaskGroup | None = None
+
+    async def run(self) -> None:
+        """Watch ledgers and write them, for ever."""
+        async with asyncio.TaskGroup() as group:
+            self._tasks = group
+            await self._reflector.run(self._on_event)
+
+    async def synced(self) -> None:
+        """Wait until all ledgers were listed."""
+        await self._reflector.synced()
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether all ledgers were listed."""
+        return self._reflector.is_synced
+
+    def newest(self, key: GroupKey) -> Ledger:
+        """A group's ledger as it was last seen or written; an empty one when there is none."""
+        seen = self._reflector.view.get(f"{key.namespace}/{key.ledger_name}")
+        ours = self._ours.get(key)
+        if ours is None:
+            return seen or Ledger(key)
+        if seen is not None and _number(seen.version) >= _number(ours.version):
+            del self._ours[key]
+            return seen
+        return ours
+
+    def preview(self, wish: Wish) -> Placing:
+        """What `take` would give now. Nothing is written."""
+        return self._apply(self.newest(wish.place.key), (wish,))[1][0]
+
+    async def refresh(self, key: GroupKey) -> Ledger:
+        """The ledger as the API server has it now."""
+        try:
+            found = await self._client.get(LEDGERS, key.ledger_name, key.namespace, kind=PlacementLedger)
+        except NotFound:
+            self._ours.pop(key, None)
+            return Ledger(key)
+        ledger = self._ours[key] = Ledger.from_object(found)
+        return ledger
+
+    async def take(self, wish: Wish) -> Placing:
+        """Take a slot, or find the one that the token took before; returns when it is written."""
+        if self._tasks is None:
+            raise FairleadError("ledgers are not being kept yet")
+        line = self._lines.setdefault(wish.place.key, _Line())
+        done: asyncio.Future[Placing] = asyncio.get_running_loop().create_future()
+        line.waiting.append((wish, done))
+        if not line.busy:
+            line.busy = True
+            self._tasks.create_task(self._serve(wish.place.key, line))
+        return await done
+
+    async def observe(self, key: GroupKey, *, delete_empty: bool = True) -> Ledger:
+        """Write what follows from the group's pods alone: adopted, freed, expired; the ledger after it.
+
+        A ledger without slots is deleted: another revision's will follow, and nobody else would do it.
+        """
+        ledger = self.newest(key)
+        after = self._observed(ledger)
+        if after.same_slots(ledger) and (after.entries or not ledger.version):
+            return after
+        if not after.entries and delete_empty:
+            if ledger.version:
+                await self._client.delete(
+                    LEDGERS, key.ledger_name, key.namespace, uid=ledger.uid, resource_version=ledger.version
+                )
+                self._ours.pop(key, None)
+            return after
+        return await self._write(after)
+
+    async def _serve(self, key: GroupKey, line: _Line) -> None:
+        """Write until nobody waits any more; one task per group at a time."""
+        try:
+            while line.waiting:
+                # Who was admitted in the same breath comes along.
+                await asyncio.sleep(0)
+                batch, line.waiting = line.waiting, []
+                batch = [(wish, done) for wish, done in batch if not done.done()]
+                if batch:
+                    await self._give(key, batch)
+        finally:
+            line.busy = False
+            self._lines.pop(key, None)
+            for _, done in line.waiting:
+                done.cancel()
+
+    async def _give(self, key: GroupKey, batch: Sequence[tuple[Wish, asyncio.Future[Placing]]]) -> None:
+        try:
+            placings = await self._swap(key, [wish for wish, _ in batch])
+        except FairleadError as error:
+            for _, done in batch:
+                if not done.done():
+                    done.set_exception(error)
+            return
+        except BaseException:
+            for _, done in batch:
+                done.cancel()
+            raise
+        self._metrics.batch.observe(len(batch))
+        for (_, done), placing in zip(batch, placings, strict=True):
+            if not done.done():
+                done.set_result(placing)
+
+    async def _swap(self, key: GroupKey, wishes: Sequence[Wish]) -> list[Placing]:
+        ledger = self.newest(key)
+        for _ in range(_TRIES):
+            after, placings = self._apply(ledger, wishes)
+            if after.same_slots(ledger) and ledger.version:
+                return placings
+            try:
+                await self._write(after)
+                return placings
+            except (Conflict, NotFound) as error:
+                self._metrics.writes.labels("conflict").inc()
+                if isinstance(error, NotFound) and not ledger.version:
+                    raise  # not the ledger: its namespace is gone, or the definition is
+            except Unreachable as error:
+                self._metrics.writes.labels("unknown").inc()
+                _log.info("ledger_answer_lost", ledger=str(key), reason=str(error))
+            ledger = await self.refresh(key)
+        raise FairleadError(f"the ledger of {key} changes faster than we can write it")
+
+    async def _write(self, ledger: Ledger) -> Ledger:
+        body = ledger.to_object()
+        if ledger.version:
+            found = await self._client.replace(LEDGERS, body, kind=PlacementLedger)
+        else:
+            found = await self._client.create(LEDGERS, body, kind=PlacementLedger)
+        written = self._ours[ledger.key] = Ledger.from_object(found)
+        self._metrics.writes.labels("written").inc()
+        return written
+
+    def _apply(self, ledger: Ledger, wishes: Sequence[Wish]) -> tuple[Ledger, list[Placing]]:
+        """The ledger with everybody's wish, and what each is given."""
+        first = wishes[0]
+        after = self._observed(ledger, first.tiers).owned_by(first.place.workload)
+        now, placings = self._now(), []
+        for wish in wishes:
+            after, placing = place(
+                after,
+                wish.place.policy,
+                wish.place.workload,
+                wish.tiers,
+                token=wish.token,
+                now=now,
+                unavailable=wish.unavailable,
+            )
+            placings.append(placing)
+        return after, placings
+
+    def _observed(self, ledger: Ledger, tiers: Tiers | None = None) -> Ledger:
+        """The ledger with what we know of the group's pods."""
+        key = ledger.key
+        members = self._groups.members(key)
+        if tiers is None:
+            pod = self._groups.some_pod(key)
+            found = self._groups.place(pod) if pod is not None else None
+            if pod is not None and found is not None:
+                tiers = self._groups.tiers(found, pod.metadata.labels)
+                ledger = ledger.owned_by(found.workload)
+        blind = self._groups.blind
+        after_s = _NEVER_S if blind else EXPIRY_S
+        if tiers is None:
+            # No pods, or the policy is gone: nobody to adopt.
+            return ledger.gone(self._groups.gone(key)).expire(members, self._now(), after_s)
+        return ledger.observe(members, tiers, self._now(), gone=self._groups.gone(key), after_s=after_s)
+
+    def _now(self) -> float:
+        return self._clock.wall().timestamp()
+
+    def _on_event(self, event: Event[PlacementLedger, Ledger]) -> None:
+        if isinstance(event, Added | Modified):
+            self._changed(Ledger.from_object(event.object).key)
+
+
+def _number(version: str) -> int:
+    return int(version) if version.isdecimal() else 0
