@@ -14,17 +14,10 @@ from aiohttp import web
 
 from fairlead.errors import BadInput
 
-__all__ = ["check_address", "serving"]
+__all__ = ["serving"]
 
 # A pod may be over 1 MiB, and kube-scheduler sends an extender every node with it.
 BODY_LIMIT = 256 * 1024 * 1024
-
-
-def check_address(listen: str, where: str = "--listen") -> None:
-    """Refuse what is not ``ADDRESS:PORT`` or ``:PORT``."""
-    host, _, port = listen.rpartition(":")
-    if not port.isdecimal() or int(port) > 65535 or (host and not host.strip("[]")):
-        raise BadInput(f"{where}: {listen!r} is not ADDRESS:PORT or :PORT")
 
 
 @asynccontextmanager

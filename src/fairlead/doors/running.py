@@ -18,24 +18,26 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import structlog
-from aiohttp import web
 
 from fairlead.client import config as kubeconfig
 from fairlead.client.api import Client
 from fairlead.client.clock import WALL_CLOCK, Clock
 from fairlead.client.connection import Connection
-from fairlead.doors.health import check_address, serving
 from fairlead.doors.policies import LivePolicies
 from fairlead.errors import BadInput, FairleadError
+
+if TYPE_CHECKING:
+    from aiohttp import web
 
 __all__ = [
     "Door",
     "Options",
     "Surroundings",
+    "check_address",
     "configure_logging",
     "event_loop",
     "own_namespace",
@@ -194,6 +196,9 @@ async def _open(
     async with AsyncExitStack() as stack:
         url = ""
         if listen:
+            # A web server is a lot to import for who opens no port.
+            from fairlead.doors.health import serving
+
             url = await stack.enter_async_context(
                 serving(
                     listen,
@@ -211,6 +216,13 @@ async def _open(
         for door in doors:
             door.stop()
         await asyncio.wait(running)
+
+
+def check_address(listen: str, where: str = "--listen") -> None:
+    """Refuse what is not ``ADDRESS:PORT`` or ``:PORT``."""
+    host, _, port = listen.rpartition(":")
+    if not port.isdecimal() or int(port) > 65535 or (host and not host.strip("[]")):
+        raise BadInput(f"{where}: {listen!r} is not ADDRESS:PORT or :PORT")
 
 
 def _checks(doors: Sequence[Door], around: Surroundings) -> dict[str, str]:
