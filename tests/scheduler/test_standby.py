@@ -58,13 +58,20 @@ def lease(ours: Shop, holder: str) -> dict[str, object]:
 
 
 @asynccontextmanager
-async def candidate(ours: Shop, requests: Requests, **flags: object) -> AsyncIterator[Scheduler]:
-    """A scheduler beside another that holds the lease."""
-    await aside(ours.cluster.create, lease(ours, "other"))
+async def candidate(
+    ours: Shop, requests: Requests, *, system_namespace: str = "", **flags: object
+) -> AsyncIterator[Scheduler]:
+    """A scheduler beside another that holds the lease, unless its lease is in a namespace of its own."""
+    if not system_namespace:
+        await aside(ours.cluster.create, lease(ours, "other"))
     fields = {"schedulerNames": [ours.scheduler], "leaderElection.retryPeriod": "200ms", **flags}
     upstream = kubeconfig.load(ours.cluster.kubeconfig)
     async with FaultProxy(upstream, requests) as proxy, Connection(proxy.target, in_flight=96) as connection:
-        scheduler = Scheduler(Client(connection), merged({}, fields), system_namespace=ours.cluster.namespace)
+        scheduler = Scheduler(
+            Client(connection),
+            merged({}, fields),
+            system_namespace=system_namespace or ours.cluster.namespace,
+        )
         running = asyncio.create_task(scheduler.run())
         try:
             yield scheduler
@@ -146,6 +153,18 @@ async def test_a_leader_that_rebuilds_is_not_ready(ours: Shop):
         leader.session.core.handle([Gone("Node", "", node)], 0.0)
         await aside(ours.cluster.wait, lambda: leader.checks()["session"], "it to rebuild")
         assert not ready(leader)
+
+
+async def test_the_namespace_of_its_lease_is_made_when_it_is_missing_and_never_looked_for(ours: Shop):
+    await aside(ours.cluster.add_nodes, 1, cpu=4)
+    requests, name = Requests(), ours.cluster.unique("system")
+    ours.cluster.owns(f"/api/v1/namespaces/{name}")
+    async with candidate(ours, requests, system_namespace=name):
+        await aside(ours.add, "a")
+        await aside(ours.bound, "a")
+        made = await aside(ours.cluster.wire.request, "GET", f"/api/v1/namespaces/{name}")
+        assert made.status == 200
+    assert not [one for one in requests.made if one.startswith(f"GET /api/v1/namespaces/{name}")]
 
 
 class TestWhatIsKept:

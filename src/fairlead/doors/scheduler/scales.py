@@ -21,7 +21,7 @@ from fairlead.client.wire import object_path, read_as
 from fairlead.engine.core.events import Event, Gone, Seen
 from fairlead.engine.core.state import KINDS
 from fairlead.engine.gangs import MIN_MEMBER, gang_of
-from fairlead.errors import ApiError, BadObject, NotFound, Unreachable
+from fairlead.errors import ApiError, BadKubeconfig, BadObject, NotFound, Unreachable
 from fairlead.kube.meta import ObjectMeta, OwnerReference
 from fairlead.kube.pod import Pod
 from fairlead.kube.resources import Resource, known
@@ -160,7 +160,7 @@ class Scales:
         except ApiError as error:
             self._report(owner, error)
             again_s = _REFUSED_S
-        except (Unreachable, BadObject, TimeoutError) as error:
+        except (Unreachable, BadObject, BadKubeconfig, TimeoutError) as error:
             _log.info("scale_not_read", owner=_name(owner), reason=str(error) or "no answer in time")
         owner.rests = self._clock.now() + again_s
         if not owner.pods and (now is None or not now.spec.replicas):
