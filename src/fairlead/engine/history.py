@@ -1,0 +1,160 @@
+"""What happened to groups of late, as far as the next move depends on it: changes, moves, failures.
+
+It lives in memory. After a restart the cluster itself tells enough to be careful: a young pod that is not
+Ready may be a replacement, and a young pod at all may be the trace of a change in number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from fairlead.policy.marks import Marks
+from fairlead.policy.standing import Standing
+
+__all__ = ["Flight", "History", "off_by"]
+
+_LONGEST_REST_S = 30 * 60.0
+_LEAVES_S = 60.0  # a pod that was evicted is on its way out well before
+_REFUSED_S = 15.0  # a budget that said no changes its mind when a pod becomes Ready, not sooner
+
+
+@dataclass(frozen=True, slots=True)
+class Flight:
+    """A move whose replacement is not Ready yet."""
+
+    uid: str
+    pod: str
+    policy: str
+    tier: str
+    probe: bool
+    at: float
+    off: int = 0
+    """By how many pods the group was off before."""
+    others: frozenset[str] = frozenset()
+    """UIDs of the pods that were there: whoever is not among them came after."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    desired: int | None
+    changed: float
+    flight: Flight | None = None
+    moves: tuple[float, ...] = ()
+    failures: int = 0
+    rest_until: float | None = None
+
+
+class History:
+    """See the module. Groups go by `Standing.called`. Invariant: a group has at most one flight."""
+
+    __slots__ = ("_groups", "_marked")
+
+    def __init__(self) -> None:
+        self._groups: dict[str, _Group] = {}
+        self._marked: dict[str, frozenset[str]] = {}
+
+    # Reading
+
+    def in_flight(self, group: str) -> Flight | None:
+        """The group's move under way."""
+        found = self._groups.get(group)
+        return found.flight if found is not None else None
+
+    def changed_at(self, group: str) -> float | None:
+        """When the group's desired number last changed, as far as known."""
+        found = self._groups.get(group)
+        return found.changed if found is not None else None
+
+    def since(self, group: str, time: float) -> tuple[float, ...]:
+        """The times of the group's moves after `time`, oldest first."""
+        found = self._groups.get(group)
+        return tuple(at for at in found.moves if at > time) if found is not None else ()
+
+    def failures(self, group: str) -> int:
+        """How many moves failed in a row."""
+        found = self._groups.get(group)
+        return found.failures if found is not None else 0
+
+    def resting_until(self, group: str) -> float | None:
+        """Until when the group is left alone after a failure or a refusal."""
+        found = self._groups.get(group)
+        return found.rest_until if found is not None else None
+
+    def probing(self, policy: str, tier: str) -> bool:
+        """Whether a move under way tries a tier."""
+        flights = (group.flight for group in self._groups.values())
+        return any(
+            one is not None and one.probe and (one.policy, one.tier) == (policy, tier) for one in flights
+        )
+
+    # What happens
+
+    def observe(self, standings: Iterable[Standing], marks: Mapping[str, Marks], now: float) -> None:
+        """Take in how the groups stand, before planning from them."""
+        self._reset(marks)
+        seen: set[str] = set()
+        for standing in standings:
+            called = standing.called
+            seen.add(called)
+            known = self._groups.get(called)
+            if known is None:
+                newest = max((held.member.created for held in standing.pods), default=now)
+                known = _Group(standing.desired, newest)
+            elif known.desired != standing.desired:
+                known = replace(known, desired=standing.desired, changed=now)
+            known = replace(known, moves=tuple(at for at in known.moves if at > now - 60.0))
+            self._groups[called] = self._landed(known, standing, now)
+        for called in [called for called in self._groups if called not in seen]:
+            del self._groups[called]  # no pods left: when it has some again, that is a change
+
+    def sent(self, standing: Standing, flight: Flight) -> None:
+        """An eviction was accepted; `standing` is what it was planned from."""
+        others = frozenset(held.pod.metadata.uid for held in standing.pods)
+        flight = replace(flight, off=off_by(standing), others=others)
+        known = self._groups.get(standing.called) or _Group(standing.desired, flight.at)
+        moves = (*known.moves, flight.at)
+        self._groups[standing.called] = replace(known, flight=flight, moves=moves)
+
+    def refused(self, standing: Standing, now: float) -> None:
+        """An eviction was refused: that is no failed move, but a reason to wait a little."""
+        known = self._groups.get(standing.called) or _Group(standing.desired, now)
+        until = max(known.rest_until or 0.0, now + _REFUSED_S)
+        self._groups[standing.called] = replace(known, rest_until=until)
+
+    def _landed(self, known: _Group, standing: Standing, now: float) -> _Group:
+        """The group with its move ended, if it has: well or badly."""
+        flight = known.flight
+        if flight is None or standing.rolling:
+            return known if flight is None else replace(known, flight=None)
+        if any(held.pod.metadata.uid == flight.uid for held in standing.pods):
+            # The eviction came to nothing, or the watch is behind.
+            return known if now < flight.at + _LEAVES_S else replace(known, flight=None)
+        if known.desired is not None and len(standing.pods) < known.desired:
+            return known
+        new = [held for held in standing.pods if held.pod.metadata.uid not in flight.others]
+        if not new and known.changed < flight.at:
+            return known
+        if not all(held.ready for held in new):
+            return known
+        if known.changed >= flight.at or off_by(standing) < flight.off:
+            return replace(known, flight=None, failures=0, rest_until=None)
+        failures = known.failures + 1
+        first_s = 60.0 / max(standing.policy.spec.rebalance.per_minute, 1)
+        rest_s = min(first_s * 2.0 ** min(failures, 60), _LONGEST_REST_S)
+        return replace(known, flight=None, failures=failures, rest_until=now + rest_s)
+
+    def _reset(self, marks: Mapping[str, Marks]) -> None:
+        """A tier that is to be had again ends all doubling of its policy."""
+        marked = {policy: frozenset(tier for tier, _ in found) for policy, found in marks.items()}
+        for policy, before in self._marked.items():
+            if before - marked.get(policy, frozenset()):
+                for called, group in self._groups.items():
+                    if called.startswith(f"{policy}/") and group.failures:
+                        self._groups[called] = replace(group, failures=0, rest_until=None)
+        self._marked = marked
+
+
+def off_by(standing: Standing) -> int:
+    """How many pods are missing where the rule has them."""
+    return sum(max(want - have, 0) for have, want in zip(standing.counts(), standing.target(), strict=True))

@@ -1,0 +1,262 @@
+"""When a tier that cannot take its pods passes them on: which tiers to mark, which pending pods to delete.
+
+A pod's affinity cannot be changed, so who waits for a tier in vain is deleted and made anew by its
+controller; admission then sends it elsewhere. Hence three cares: nobody is deleted whom nobody makes
+anew, whom no other tier would get, or who is part of a min. The mark comes first: without it the new
+pod would be sent to where the old one waited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fairlead.kube.node import Node
+from fairlead.kube.pod import Pod
+from fairlead.policy.marks import Marks
+from fairlead.policy.model import PlacementPolicy
+from fairlead.policy.nodes import tier_of_node
+from fairlead.policy.standing import Standing
+
+__all__ = [
+    "REMOVAL_TAINTS",
+    "Decision",
+    "Deletion",
+    "Nodes",
+    "Probes",
+    "Waiter",
+    "decide",
+    "is_schedulable",
+    "nodes_of",
+    "probes_of",
+    "unschedulable_since",
+    "waiters_of",
+]
+
+REMOVAL_TAINTS = ("ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted")
+"""What autoscalers put on a node that they are about to take away."""
+
+_AWAY_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+
+_SHOWS_UP_S = 60.0  # a pod that was admitted is in the watch well before
+
+
+@dataclass(frozen=True, slots=True)
+class Waiter:
+    """A pod without a node that was sent to a tier and could not be placed there yet."""
+
+    uid: str
+    pod: str
+    tier: int
+    token: str
+    """What it goes by as a probe: its slot token, else its UID."""
+    since: float
+    """From when its patience counts: Unschedulable, or a later scale-up or nomination for its sake."""
+    stays: str = ""
+    """Why it must not be deleted; empty: it may be."""
+    elsewhere: bool = True
+    """Whether another tier would take it now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """A pending pod to delete, with its UID as precondition, so that it can go elsewhere."""
+
+    uid: str
+    pod: str
+    tier: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """The nodes of each of a policy's tiers, by index: (name, creation time) of the schedulable ones, and
+    how many there are in all.
+    """
+
+    schedulable: tuple[Mapping[str, float], ...]
+    all: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """`marks` are to be written before anybody is deleted; `wake_at` is when time alone changes something."""
+
+    marks: Marks
+    deletions: tuple[Deletion, ...] = ()
+    wake_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Probes:
+    """What became of pods that try a tier: tokens of those that exist, and the tiers of those placed."""
+
+    present: frozenset[str] = frozenset()
+    placed: Mapping[str, int | None] = field(default_factory=dict)
+
+
+def decide(
+    policy: PlacementPolicy,
+    marks: Marks,
+    waiters: Sequence[Waiter],
+    nodes: Nodes,
+    now: float,
+    *,
+    before: Nodes | None = None,
+    probes: Probes = Probes(),  # noqa: B008 (frozen)
+) -> Decision:
+    """What to do now. `before` is what was seen of the nodes the last time; None: nothing is known."""
+    tiers = policy.spec.tiers
+    after_s = policy.spec.fallback.after_s
+    marks = marks.only(tier.name for tier in tiers)
+    for index, tier in enumerate(tiers):
+        past = before.schedulable[index] if before is not None else None
+        marks = _nodes_seen(marks, tier.name, nodes.schedulable[index], nodes.all[index], past, now=now)
+        marks = _probe_seen(marks, tier.name, index, probes, now)
+    late = [waiter for waiter in waiters if now >= waiter.since + after_s]
+    for waiter in sorted(late, key=lambda one: (one.since, one.uid)):
+        name = tiers[waiter.tier].name
+        reason = f"{waiter.pod} was Unschedulable for {policy.spec.fallback.after}"
+        marks = marks.failed(name, now, waiter.token, reason)
+    deletions = []
+    for waiter in sorted(waiters, key=lambda one: (one.since, one.uid)):
+        why = _why_delete(waiter, tiers[waiter.tier].name, marks, after_s, now)
+        if why:
+            deletions.append(Deletion(waiter.uid, waiter.pod, tiers[waiter.tier].name, why))
+    times = [waiter.since + after_s for waiter in waiters if waiter.since + after_s > now]
+    if (change := marks.next_change(now)) is not None:
+        times.append(change)
+    return Decision(marks, tuple(deletions), min(times, default=None))
+
+
+def waiters_of(
+    standing: Standing, marks: Marks, promised: Callable[[str], float | None], ours: Collection[str] = ()
+) -> list[Waiter]:
+    """The pods of a group that wait for the tier they were sent to.
+
+    `promised` tells by UID when somebody last promised the pod a place: a triggered scale-up, a
+    nomination. `ours` are names of our own scheduler, which tries other tiers without deleting anybody.
+    """
+    if standing.policy.spec.enforce != "required":
+        return []  # nobody waits for a tier's sake
+    marked = {tier for tier, _ in marks}
+    found = []
+    for held in standing.pods:
+        meta = held.pod.metadata
+        if held.tier is None or not held.member.token or held.pod.spec.scheduler_name in ours:
+            continue
+        since = unschedulable_since(held.pod, promised(meta.uid))
+        if since is None:
+            continue
+        stays = ""
+        if held.workload.job:
+            stays = "pods of Jobs may go to further tiers as they are"
+        elif not held.workload.recreated:
+            stays = "nobody would make it anew"
+        skipped = marked | {standing.tiers.tiers[held.tier].name}
+        elsewhere = standing.landing(held, skipped) not in (None, held.tier)
+        found.append(Waiter(meta.uid, meta.key, held.tier, held.member.token, since, stays, elsewhere))
+    return found
+
+
+def probes_of(standings: Iterable[Standing]) -> Probes:
+    """What became of the pods of one policy's groups that may be trying a tier."""
+    present: set[str] = set()
+    placed: dict[str, int | None] = {}
+    for standing in standings:
+        for held in standing.pods:
+            for token in (held.member.token, held.pod.metadata.uid):
+                present.add(token)
+                if held.member.placed:
+                    placed[token] = held.tier
+    return Probes(frozenset(present), placed)
+
+
+def nodes_of(policy: PlacementPolicy, nodes: Iterable[Node]) -> Nodes:
+    """The nodes of a policy's tiers."""
+    number = len(policy.spec.tiers)
+    schedulable: tuple[dict[str, float], ...] = tuple({} for _ in range(number))
+    everything = [0] * number
+    for node in nodes:
+        tier = tier_of_node(policy, node.metadata.name, node.metadata.labels)
+        if tier is not None:
+            everything[tier] += 1
+            if is_schedulable(node):
+                made = node.metadata.creation_timestamp
+                schedulable[tier][node.metadata.name] = made.timestamp() if made is not None else 0.0
+    return Nodes(schedulable, tuple(everything))
+
+
+def unschedulable_since(pod: Pod, restarted: float | None = None) -> float | None:
+    """From when a pod's patience counts, None when it is not Unschedulable.
+
+    `restarted` is when somebody last promised it a place: a triggered scale-up, a nomination.
+    """
+    if pod.spec.node_name or pod.terminal or pod.metadata.deletion_timestamp is not None:
+        return None
+    for condition in pod.status.conditions:
+        if condition.type == "PodScheduled":
+            if condition.status != "False" or condition.reason != "Unschedulable":
+                return None
+            began = condition.last_transition_time or pod.metadata.creation_timestamp
+            return max(began.timestamp() if began is not None else 0.0, restarted or 0.0)
+    return None
+
+
+def is_schedulable(node: Node) -> bool:
+    """Whether a node takes pods: there to stay, not cordoned, and its kubelet is alive."""
+    if node.spec.unschedulable or node.metadata.deletion_timestamp is not None:
+        return False
+    if any(taint.key in REMOVAL_TAINTS or taint.key in _AWAY_TAINTS for taint in node.spec.taints):
+        return False
+    return all(c.status == "True" for c in node.status.conditions if c.type == "Ready")
+
+
+def _nodes_seen(
+    marks: Marks,
+    tier: str,
+    here: Mapping[str, float],
+    number: int,
+    before: Mapping[str, float] | None,
+    *,
+    now: float,
+) -> Marks:
+    mark = marks.get(tier)
+    if not here:
+        # Without a past, nodes that are there but take no pods tell of an interruption; no nodes at all
+        # may be a tier that is only yet to be filled.
+        had = bool(before) if before is not None else mark is None and number > 0
+        reason = "its last schedulable node was " + ("cordoned" if number else "lost")
+        return marks.interrupted(tier, now, reason) if had else marks
+    if mark is None:
+        return marks
+    if before is not None:
+        appeared = any(name not in before for name in here)
+    else:
+        appeared = mark.interrupted or any(made > mark.since.timestamp() for made in here.values())
+    return marks.node_appeared(tier) if appeared else marks
+
+
+def _probe_seen(marks: Marks, tier: str, index: int, probes: Probes, now: float) -> Marks:
+    mark = marks.get(tier)
+    if mark is None or not mark.probe:
+        return marks
+    if mark.probe in probes.placed:
+        if probes.placed[mark.probe] == index:
+            return marks.succeeded(tier)
+        return marks.released(tier, mark.probe)
+    since = mark.probe_since.timestamp() if mark.probe_since is not None else now
+    if mark.probe not in probes.present and now >= since + _SHOWS_UP_S:
+        return marks.released(tier, mark.probe)
+    return marks
+
+
+def _why_delete(waiter: Waiter, tier: str, marks: Marks, after_s: float, now: float) -> str:
+    mark = marks.get(tier)
+    if waiter.stays or not waiter.elsewhere or mark is None:
+        return ""
+    if mark.interrupted and mark.cooling(now):
+        return f"tier {tier} is interrupted: {mark.reason}"
+    if now >= waiter.since + after_s and mark.probe != waiter.token:
+        return f"tier {tier} did not take it in time"
+    return ""
