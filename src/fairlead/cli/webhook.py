@@ -127,7 +127,7 @@ def command(
         service=name,
         service_port=int(port) if port else 443,
         rotation_wait_s=wait_s,
-        **{key: tuple(value) if isinstance(value, tuple) else value for key, value in flags.items()},
+        **flags,
     )
     run_doors(
         replace(options, listen=options.listen or _LISTEN), lambda around: [WebhookDoor(around, settings)]

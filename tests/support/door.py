@@ -1,0 +1,77 @@
+"""A long-running command of ours as a process beside a cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from support.wire import PATIENCE_S
+
+
+class DoorProcess:
+    """A running ``fairlead COMMAND``; its log is JSON lines."""
+
+    def __init__(self, kubeconfig: Path, command: str, *arguments: str) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix=f"fairlead-{command}-")
+        self.folder = Path(self._folder.name)
+        self._log = self.folder / "log"
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "fairlead", command, f"--kubeconfig={kubeconfig}", *arguments],
+                stderr=log,
+                stdout=log,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def log(self, event: str | None = None) -> list[dict[str, Any]]:
+        """What it said (about one kind of event), in order."""
+        lines = [json.loads(line) for line in self._log.read_bytes().splitlines() if line.startswith(b"{")]
+        return [line for line in lines if event is None or line["event"] == event]
+
+    def wait_for(self, event: str, number: int = 1) -> list[dict[str, Any]]:
+        """Wait until it has said something that many times."""
+        deadline = time.monotonic() + 2 * PATIENCE_S
+        while len(found := self.log(event)) < number:
+            assert self._process.poll() is None, f"it ended: {self.text()}"
+            assert time.monotonic() < deadline, f"it never said {event}: {self.text()}"
+            time.sleep(0.03)
+        return found
+
+    def text(self) -> str:
+        return self._log.read_text()[-4000:]
+
+    def signal(self, number: signal.Signals) -> None:
+        os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> int:
+        """End it as a cluster does, and return its exit code."""
+        if self._process.poll() is None:
+            self._process.terminate()
+        try:
+            return self._process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"it did not end: {self.text()}") from None
+
+    def ended(self) -> int:
+        """Wait until it has ended by itself, and return its exit code."""
+        return self._process.wait(PATIENCE_S)
+
+    def close(self) -> None:
+        if self._process.poll() is None:
+            self.kill()
+        self._folder.cleanup()
