@@ -85,7 +85,8 @@ def patched(
     if spec.get("schedulerName", "default-scheduler") not in ours:
         _steer(spec, policy, allowed, called)
     tiers = [spec_tiers[index] for index in allowed]
-    _tolerate(spec, tiers, called)
+    # Under `preferred` a pod never waits for a tier's sake: no tier's taints may keep it out.
+    _tolerate(spec, tiers if policy.spec.enforce == "required" else [*tiers, *spec_tiers], called)
     if own is not None:
         _spread(spec, metadata, spec_tiers[own], called)
     if any(tier.exclusive for tier in tiers):

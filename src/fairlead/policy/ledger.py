@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -57,6 +57,8 @@ class Ledger:
     version: str = ""
     """The resourceVersion that a write must still find; empty: the object is to be created."""
     uid: str = ""
+    _by_token: dict[str, Entry] | None = field(default=None, init=False, repr=False, compare=False)
+    """Made when first asked for."""
 
     def counts(self) -> dict[str, int]:
         """How many slots each tier holds."""
@@ -67,7 +69,11 @@ class Ledger:
 
     def of_token(self, token: str) -> Entry | None:
         """The slot that goes by `token`."""
-        return next((entry for entry in self.entries if entry.token == token), None)
+        index = self._by_token
+        if index is None:
+            index = {entry.token: entry for entry in self.entries}
+            object.__setattr__(self, "_by_token", index)
+        return index.get(token)
 
     def again(self, token: str, now: float, after_s: float = EXPIRY_S) -> Entry | None:
         """The slot that an earlier call of the *same* admission took, found by the token on the pod.
@@ -95,20 +101,20 @@ class Ledger:
         found = self.of_token(token)
         if found is not None:
             return self, found
-        slot = self.free_slot() if ordinal is None else ordinal + 1
+        if ordinal is not None:
+            entry = Entry(ordinal + 1, tier(ordinal + 1), token, now)
+            return self._put(entry), entry
+        slot = self.free_slot()
         entry = Entry(slot, tier(slot), token, now)
-        return self._put(entry), entry
+        # Below the lowest free slot all are taken, so it is also the entry's position.
+        return replace(self, entries=(*self.entries[: slot - 1], entry, *self.entries[slot - 1 :])), entry
 
     def seen(self, members: Iterable[Member]) -> Ledger:
         """Take note of pods: those on their way out free their slots, the others name them.
 
-        Of several pods with one token the oldest has it: the others were copied.
+        Of several pods with one token, the one seen first has it: the others were copied.
         """
-        holders: dict[str, Member] = {}
-        for member in _by_age(members):
-            if member.token:
-                holders.setdefault(member.token, member)
-            holders.setdefault(member.uid, member)
+        holders = self._holders(members)
         entries = []
         for entry in self.entries:
             holder = holders.get(entry.token)
@@ -139,7 +145,7 @@ class Ledger:
         Slots stay dense: none is beyond the number of pods that hold or are given one.
         """
         known = {entry.token for entry in self.entries}
-        marked = _holders(members, known)
+        marked = {member.uid for token, member in self._holders(members).items() if token != member.uid}
         pods = [one for one in _by_age(members) if not one.leaving and one.uid not in marked]
         size = len(self.entries) + sum(one.uid not in known for one in pods)
         ledger = self
@@ -217,7 +223,7 @@ class Ledger:
         entries: dict[int, Entry] = {}
         tokens: set[str] = set()
         for one in spec.slots:
-            if one.slot > 0 and one.slot not in entries and one.token not in tokens:
+            if one.slot > 0 and one.token and one.slot not in entries and one.token not in tokens:
                 tokens.add(one.token)
                 entries[one.slot] = Entry(one.slot, one.tier, one.token, one.since.timestamp(), one.pod)
         return cls(
@@ -231,6 +237,16 @@ class Ledger:
     def _with(self, entries: Iterable[Entry]) -> Ledger:
         found = tuple(sorted(entries, key=lambda entry: entry.slot))
         return self if found == self.entries else replace(self, entries=found)
+
+    def _holders(self, members: Iterable[Member]) -> dict[str, Member]:
+        """By token that the ledger knows, the pod that holds its slot."""
+        found: dict[str, Member] = {}
+        for member in _by_age(members):
+            for token in dict.fromkeys((member.token, member.uid)):
+                entry = self.of_token(token)
+                if entry is not None and (token not in found or member.name == entry.pod):
+                    found[token] = member
+        return found
 
     def _put(self, entry: Entry) -> Ledger:
         """The entry in its slot, whoever held that or went by its token before."""
@@ -297,15 +313,6 @@ def _written(entry: Entry) -> dict[str, Any]:
 
 def _by_age(members: Iterable[Member]) -> list[Member]:
     return sorted(members, key=lambda member: (member.created, member.name, member.uid))
-
-
-def _holders(members: Iterable[Member], held: Collection[str]) -> set[str]:
-    """UIDs of the pods whose tokens the ledger knows; of several with one token, the oldest."""
-    found: dict[str, str] = {}
-    for member in _by_age(members):
-        if member.token and member.token in held:
-            found.setdefault(member.token, member.uid)
-    return set(found.values())
 
 
 def _tier_name(tiers: Tiers, slot: int) -> str:
