@@ -1,0 +1,240 @@
+"""Fallback and rebalancing as one machine without I/O: objects and time in, marks, deletions and moves out.
+
+The door feeds it from watches and carries out what it says; the embedded cluster does so on the spot.
+The order matters and is the caller's: first marks are written (`fall_back` against the marks as they are
+when written), then pending pods are deleted, then moves are planned from what all of that left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from fairlead.engine.budgets import Budgets
+from fairlead.engine.history import Flight, History
+from fairlead.engine.priority import priority_of
+from fairlead.engine.rebalance import Inputs, Move, Rebalancing, plan
+from fairlead.engine.snapshot.snapshot import KINDS as SNAPSHOT_KINDS
+from fairlead.engine.snapshot.snapshot import Snapshot
+from fairlead.errors import BadObject
+from fairlead.kube.meta import Object, OwnerReference
+from fairlead.kube.node import Node
+from fairlead.kube.pod import Pod, PodSpec
+from fairlead.kube.workloads import Job, PodDisruptionBudget, Scale, Workload
+from fairlead.policy.fallback import Decision, Nodes, decide, nodes_of, probes_of, waiters_of
+from fairlead.policy.groups import GroupKey
+from fairlead.policy.ledger import Ledger, PlacementLedger
+from fairlead.policy.marks import Marks
+from fairlead.policy.matching import Policies
+from fairlead.policy.model import PlacementPolicy
+from fairlead.policy.names import LEDGERS
+from fairlead.policy.standing import Standing, standings
+
+__all__ = ["KINDS", "Rebalancer"]
+
+KINDS: dict[str, type[Object]] = {
+    **SNAPSHOT_KINDS,
+    "PodDisruptionBudget": PodDisruptionBudget,
+    "Deployment": Workload,
+    "Job": Job,
+    LEDGERS.kind: PlacementLedger,
+}
+"""Every kind that it wants to be told of, and the type it comes as."""
+
+
+class Rebalancer:
+    """See the module. `ours` are names of our own scheduler, whose pods fall back without being deleted.
+
+    Invariant: nothing is decided from half of a change; whoever feeds it does so between two calls.
+    """
+
+    def __init__(self, ours: Collection[str] = ("fairlead",)) -> None:
+        self.history = History()
+        self.policies = Policies()
+        self._ours = frozenset(ours)
+        self._snapshot = Snapshot(scheduler_names=self._ours)
+        self._pods: dict[str, Pod] = {}
+        self._nodes: dict[str, Node] = {}
+        self._owners: dict[tuple[str, str, str], Workload | Job | Scale] = {}
+        self._budgets: dict[str, PodDisruptionBudget] = {}
+        self._ledgers: dict[str, Ledger] = {}
+        self._promised: dict[str, float] = {}  # by the pod's UID
+        self._before: dict[str, Nodes] = {}  # by policy: its tiers' nodes when marks were last written
+        self._standing: tuple[float, list[Standing]] | None = None
+
+    # In
+
+    def seen(self, kind: str, thing: Object, now: float) -> None:
+        """An object as it now is. An unusable one counts as it last was."""
+        self._standing = None
+        match thing:
+            case Pod():
+                self._pod_seen(thing, now)
+            case Node():
+                self._nodes[thing.metadata.name] = thing
+                self._snapshot.put_node(thing)
+            case PodDisruptionBudget():
+                self._budgets[thing.metadata.key] = thing
+            case PlacementLedger():
+                self._ledgers[thing.metadata.key] = Ledger.from_object(thing)
+            case Workload() | Job() | Scale():
+                self._owners[kind, thing.metadata.namespace, thing.metadata.name] = thing
+                self._snapshot.put(kind, thing)
+            case _:
+                self._snapshot.put(kind, thing)
+
+    def gone(self, kind: str, namespace: str, name: str, uid: str = "") -> None:
+        """An object is no more."""
+        self._standing = None
+        key = f"{namespace}/{name}" if namespace else name
+        match kind:
+            case "Pod":
+                self._pods.pop(key, None)
+                self._promised.pop(uid, None)
+            case "Node":
+                self._nodes.pop(name, None)
+            case "PodDisruptionBudget":
+                self._budgets.pop(key, None)
+            case LEDGERS.kind:
+                self._ledgers.pop(key, None)
+            case _:
+                self._owners.pop((kind, namespace, name), None)
+        self._snapshot.remove(kind, namespace, name)
+
+    def promised(self, uid: str, at: float) -> None:
+        """Somebody promised a pod a place: its patience begins anew."""
+        self._promised[uid] = max(at, self._promised.get(uid, 0.0))
+
+    def use(self, policies: Iterable[PlacementPolicy], exempt: Collection[str] = ()) -> None:
+        """Go by these policies."""
+        self.policies = Policies(policies, exempt)
+        self._standing = None
+        self._before = {name: nodes for name, nodes in self._before.items() if self._same_tiers(name, nodes)}
+
+    # Out
+
+    def fall_back(self, policy: PlacementPolicy, marks: Marks, now: float) -> Decision:
+        """What a policy's marks should be, and who is to be deleted once they are. Changes nothing."""
+        standing = [one for one in self._stand(now) if one.policy is policy]
+        waiters = [
+            waiter for one in standing for waiter in waiters_of(one, marks, self._promised.get, self._ours)
+        ]
+        return decide(
+            policy,
+            marks,
+            waiters,
+            nodes_of(policy, self._nodes.values()),
+            now,
+            before=self._before.get(policy.name),
+            probes=probes_of(standing),
+        )
+
+    def noted(self, policy: PlacementPolicy) -> None:
+        """The marks are written: what is seen of the policy's nodes now is the past from now on."""
+        self._before[policy.name] = nodes_of(policy, self._nodes.values())
+
+    def plan(self, marks: dict[str, Marks], now: float) -> Rebalancing:
+        """The moves to make now, and what waits and why."""
+        standing = self._stand(now)
+        self.history.observe(standing, marks, now)
+        return plan(
+            Inputs(
+                standing,
+                self._nodes,
+                {policy.name: nodes_of(policy, self._nodes.values()) for policy in self.policies},
+                marks,
+                Budgets(self._budgets.values()),
+                self._snapshot,
+                self.history,
+                self._template,
+            ),
+            now,
+        )
+
+    def sent(self, move: Move, now: float) -> None:
+        """The eviction was accepted."""
+        standing = self._of(move, now)
+        if standing is not None:
+            flight = Flight(move.uid, move.pod, move.policy, move.to_tier, move.probe, now)
+            self.history.sent(standing, flight)
+
+    def refused(self, move: Move, now: float) -> None:
+        """The eviction was refused."""
+        standing = self._of(move, now)
+        if standing is not None:
+            self.history.refused(standing, now)
+
+    def still_there(self, uid: str, pod: str) -> bool:
+        """Whether a pod is as it was when something was decided about it, and not on its way out."""
+        found = self._pods.get(pod)
+        return (
+            found is not None
+            and found.metadata.uid == uid
+            and found.metadata.deletion_timestamp is None
+            and not found.terminal
+        )
+
+    # As `Owners`
+
+    def owner(self, reference: OwnerReference, namespace: str) -> Workload | Job | Scale | None:
+        """The owner that a pod or ReplicaSet names."""
+        return self._owners.get((reference.kind, namespace, reference.name))
+
+    def standings(self, now: float) -> list[Standing]:
+        """The groups as they stand."""
+        return self._stand(now)
+
+    def _stand(self, now: float) -> list[Standing]:
+        if self._standing is None or self._standing[0] != now:
+            self._standing = (
+                now,
+                standings(
+                    self.policies,
+                    self._pods.values(),
+                    self,
+                    budgets=tuple(self._budgets.values()),
+                    node_labels=self._labels,
+                    ledger_of=self._ledger,
+                    now=now,
+                ),
+            )
+        return self._standing[1]
+
+    def _of(self, move: Move, now: float) -> Standing | None:
+        return next(
+            (
+                one
+                for one in self._stand(now)
+                if one.called == move.group and any(held.pod.metadata.uid == move.uid for held in one.pods)
+            ),
+            None,
+        )
+
+    def _pod_seen(self, pod: Pod, now: float) -> None:
+        key = pod.metadata.key
+        before = self._pods.get(key)
+        self._pods[key] = pod
+        nominated = pod.status.nominated_node_name
+        if nominated and (before is None or before.status.nominated_node_name != nominated):
+            self.promised(pod.metadata.uid, now)
+        try:
+            namespace = self._snapshot.namespaces.get(pod.metadata.namespace)
+            self._snapshot.put_pod(pod, priority=priority_of(pod, None, namespace).value)
+        except BadObject:
+            # It cannot be counted; what it last held it still holds.
+            return
+
+    def _labels(self, node: str) -> dict[str, str] | None:
+        found = self._nodes.get(node)
+        return found.metadata.labels if found is not None else None
+
+    def _ledger(self, key: GroupKey) -> Ledger | None:
+        return self._ledgers.get(f"{key.namespace}/{key.ledger_name}")
+
+    def _template(self, pod: Pod) -> PodSpec | None:
+        reference = pod.metadata.controller
+        owner = self.owner(reference, pod.metadata.namespace) if reference is not None else None
+        return owner.spec.template.spec if isinstance(owner, Workload | Job) else None
+
+    def _same_tiers(self, name: str, nodes: Nodes) -> bool:
+        policy = self.policies.get(name)
+        return policy is not None and len(policy.spec.tiers) == len(nodes.all)
