@@ -1,0 +1,153 @@
+"""Webhook replicas beside a cluster, nodes in two tiers, and how pods lie over them."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fairlead.doors.webhook.registration import CONFIGURATION
+from fairlead.kube.resources import known
+from support.balancer import Balancer
+from support.cluster import Cluster
+from support.door import DoorProcess
+from support.manifests import deployment, pod
+from support.policies import plain_policy
+from support.workloads import is_ready
+
+Manifest = dict[str, Any]
+
+TIER = "fairlead.dev/tier"
+SLOT = "fairlead.dev/slot"
+
+
+class Tiered:
+    """A test's own corner: spot and on-demand nodes, a policy over them, webhook replicas before them."""
+
+    def __init__(self, cluster: Cluster, balancer: Balancer) -> None:
+        self.cluster = cluster
+        self.balancer = balancer
+        self.replicas: list[DoorProcess] = []
+        self._files = tempfile.TemporaryDirectory(prefix="fairlead-tiered-")
+        own = cluster.namespace
+        self.system = cluster.add_namespace()
+        cluster.namespace = own
+
+    def tier(self, name: str, **more: Any) -> Manifest:
+        """A tier whose nodes are this test's only."""
+        return {"name": name, "nodes": {"test": self.cluster.namespace, "capacity": name}, **more}
+
+    def policy(self, name: str = "web", *tiers: Manifest, **spec: Any) -> Manifest:
+        """Spot first, 30% on demand unless told otherwise; for the test's namespace only."""
+        own = tiers or (self.tier("spot", volatile=True), self.tier("on-demand", min="30%"))
+        spec.setdefault("match", {"namespaces": [self.cluster.namespace]})
+        return plain_policy(name, *own, **spec)
+
+    def nodes(self, spot: int = 2, on_demand: int = 2, **shape: Any) -> None:
+        """Roomy nodes of both tiers."""
+        shape = {"cpu": 64, "pods": 500} | shape
+        for tier, number in (("spot", spot), ("on-demand", on_demand)):
+            if number:
+                self.cluster.add_nodes(number, labels={"capacity": tier}, **shape)
+
+    def run(
+        self, *policies: Manifest, replicas: int = 1, wait: bool = True, arguments: tuple[str, ...] = ()
+    ) -> None:
+        """Start replicas with these policies in a file, registered, and wait until the cluster calls them."""
+        file = Path(self._files.name) / "policies.yaml"
+        file.write_text(yaml.safe_dump_all(policies or (self.policy(),)))
+        self.cluster.owns(known("MutatingWebhookConfiguration").path(None, CONFIGURATION))
+        for _ in range(replicas):
+            self.add_replica(f"--policies={file}", *arguments)
+        if wait:
+            self.called()
+
+    def add_replica(self, *arguments: str) -> DoorProcess:
+        replica = DoorProcess(
+            self.cluster.kubeconfig,
+            "webhook",
+            "--listen=127.0.0.1:0",
+            f"--url={self.balancer.url}",
+            f"--system-namespace={self.system}",
+            "--register",
+            *arguments,
+        )
+        self.replicas.append(replica)
+        (said,) = replica.wait_for("listening")
+        self.balancer.ports.append(int(said["url"].rpartition(":")[2]))
+        replica.wait_for("synced")
+        return replica
+
+    def called(self) -> None:
+        """Wait until the API server calls us: it learns of registrations by a watch."""
+        self.cluster.wait(
+            lambda: (
+                TIER in self.cluster.create(pod("probe"), dryRun="All")["metadata"].get("annotations", {})
+            ),
+            "pods to be given a tier",
+        )
+
+    def deploy(self, name: str, replicas: int, *, pods: Manifest | None = None, **spec: Any) -> Manifest:
+        """A Deployment whose pods end at once and stay on this test's nodes."""
+        made = deployment(name, replicas, spec=spec, pods=self.here(pods))
+        return self.cluster.create(made)
+
+    def here(self, pods: Manifest | None = None) -> Manifest:
+        own = {"nodeSelector": {"test": self.cluster.namespace}, "terminationGracePeriodSeconds": 0}
+        return own | (pods or {})
+
+    def scale(self, name: str, replicas: int, kind: str = "Deployment") -> None:
+        self.cluster.patch(kind, name, {"spec": {"replicas": replicas}})
+
+    def pods(self, app: str) -> list[Manifest]:
+        """The pods of a workload that are not on their way out."""
+        items = self.cluster.list("Pod", labelSelector=f"app={app}")["items"]
+        return [item for item in items if "deletionTimestamp" not in item["metadata"]]
+
+    def settled(self, app: str, number: int) -> Counter[str]:
+        """Wait until exactly so many pods are there and Ready; how many of them lie in each tier."""
+
+        def look() -> list[Manifest] | None:
+            items = self.cluster.list("Pod", labelSelector=f"app={app}")["items"]
+            return [*items, {}] if len(items) == number and all(map(is_ready, items)) else None
+
+        found = self.cluster.wait(look, f"{number} ready pods of {app}")
+        assert found is not None
+        return self.split(found[:-1])
+
+    def split(self, pods: list[Manifest]) -> Counter[str]:
+        """How many pods lie on the nodes of each tier."""
+        tier_of = {
+            node["metadata"]["name"]: node["metadata"]["labels"]["capacity"]
+            for node in self.cluster.list("Node", labelSelector=f"test={self.cluster.namespace}")["items"]
+        }
+        return Counter(tier_of[one["spec"]["nodeName"]] for one in pods if one["spec"].get("nodeName"))
+
+    def close(self) -> None:
+        path = known("MutatingWebhookConfiguration").path(None, CONFIGURATION)
+        self.cluster.wire.request("DELETE", path)
+        for replica in self.replicas:
+            replica.close()
+        self._files.cleanup()
+
+
+@contextlib.contextmanager
+def tiered(cluster: Cluster) -> Iterator[Tiered]:
+    """A corner that is tidied up, its webhooks unregistered and ended, when the test is over."""
+    with Balancer() as balancer:
+        own = Tiered(cluster, balancer)
+        try:
+            yield own
+        finally:
+            own.close()
+
+
+def exact(number: int) -> dict[str, int]:
+    """What the rule says for 30% on demand and the rest on spot."""
+    safe = -(-3 * number // 10)
+    return {tier: pods for tier, pods in (("on-demand", safe), ("spot", number - safe)) if pods}

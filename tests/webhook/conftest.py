@@ -1,0 +1,17 @@
+"""Fixtures of the webhook's tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from support.admission import Tiered, tiered
+from support.cluster import Cluster
+
+
+@pytest.fixture
+def corner(cluster: Cluster) -> Iterator[Tiered]:
+    """The test's own nodes, policies and webhooks, on each kind of cluster."""
+    with tiered(cluster) as own:
+        yield own
