@@ -14,7 +14,8 @@ import pytest
 from fairlead.rig.nodes import is_ready
 from support.autoscaled import add_pool, autoscaled
 from support.cluster import Cluster, Host
-from support.scheduler import Manifest, Shop
+from support.faults import Answer, LoseReply, LoseRequest, RequestFault, Script
+from support.scheduler import Manifest, Shop, aside, in_process
 from support.wire import Watch
 
 pytestmark = pytest.mark.slow
@@ -173,6 +174,17 @@ def test_a_gang_that_loses_a_member_before_its_start_asks_for_nothing_more(ours:
     add_pool(cluster)
     ours.add("c", gang="ring", minimum=SIZE, cpu=WHOLE_NODE)
     assert len(set(ours.bound("a", "b", "c").values())) == SIZE
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [Answer(409, "Conflict"), Answer(500, "InternalError"), LoseRequest(), LoseReply()],
+    ids=lambda fault: f"{type(fault).__name__}{getattr(fault, 'code', '')}",
+)
+async def test_a_mark_whose_first_write_fails_is_written_all_the_same(ours: Shop, fault: RequestFault):
+    async with in_process(ours, Script(requests=[("/pods/a/status", fault)])):
+        await aside(ours.add, "a")
+        assert (await aside(ours.held, "a"))["reason"] == "Unschedulable"
 
 
 # What the API shows
