@@ -1,0 +1,177 @@
+"""Whose pod it is, and what its budget demands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fairlead.kube.decode import convert
+from fairlead.kube.pod import Pod
+from fairlead.kube.workloads import PodDisruptionBudget
+from fairlead.policy.rule import Demand
+from fairlead.policy.workloads import demand_of, workload_of
+from support.members import Known, deployment_of, made_by, owner_reference
+from support.units import pod, workload
+
+NOBODY = Known()
+
+
+def test_a_replica_sets_pod_is_its_deployments() -> None:
+    found = workload_of(made_by("ReplicaSet", "web-r1", labels={"pod-template-hash": "r1"}), deployment_of(4))
+    assert (found.kind, found.name, found.uid) == ("Deployment", "web", "uid-Deployment-web")
+    assert (found.revision, found.replicas, found.recreated, found.guessed) == ("r1", 4, True, False)
+
+
+def test_a_replica_set_not_yet_known_gives_its_deployment_away_by_its_name() -> None:
+    made = made_by("ReplicaSet", "web-abc-r1", labels={"pod-template-hash": "r1"})
+    found = workload_of(made, NOBODY)
+    assert (found.kind, found.name, found.revision) == ("Deployment", "web-abc", "r1")
+    assert found.guessed
+    assert found.replicas is None
+
+
+def test_a_guess_takes_the_number_but_not_the_uid_of_what_the_cache_has_by_that_name() -> None:
+    made = made_by("ReplicaSet", "web-r2", labels={"pod-template-hash": "r2"})
+    found = workload_of(made, deployment_of(3))
+    assert (found.name, found.replicas, found.uid, found.guessed) == ("web", 3, "", True)
+
+
+def test_a_replica_set_of_its_own_is_a_workload() -> None:
+    made = made_by("ReplicaSet", "old", labels={"app": "old"})
+    found = workload_of(made, Known(workload("ReplicaSet", "old", replicas=2)))
+    assert (found.kind, found.name, found.replicas) == ("ReplicaSet", "old", 2)
+
+
+def test_another_object_of_the_same_name_is_not_the_owner() -> None:
+    later = workload("StatefulSet", "db", replicas=7)
+    later["metadata"]["uid"] = "another"
+    found = workload_of(made_by("StatefulSet", "db", "db-0"), Known(later))
+    assert (found.name, found.uid, found.replicas) == ("db", "uid-StatefulSet-db", None)
+
+
+def test_a_rollouts_replica_set_is_traced_to_the_rollout() -> None:
+    rollout = owner_reference("Rollout", "web", "argoproj.io/v1alpha1")
+    owners = Known(workload("ReplicaSet", "web-r1", owner=rollout)).scaled("Rollout", "web", 6)
+    made = made_by("ReplicaSet", "web-r1", labels={"rollouts-pod-template-hash": "r1"})
+    found = workload_of(made, owners)
+    assert (found.kind, found.name, found.revision, found.replicas) == ("Rollout", "web", "r1", 6)
+    guessed = workload_of(made, NOBODY)
+    assert (guessed.kind, guessed.api_version, guessed.name) == ("Rollout", "argoproj.io/v1alpha1", "web")
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "start", "ordinal"),
+    [
+        ("db-3", {}, 0, 3),
+        ("db-3", {}, 2, 1),
+        ("", {"apps.kubernetes.io/pod-index": "4"}, 0, 4),
+        ("db-1", {}, 2, None),
+        ("odd", {}, 0, None),
+    ],
+)
+def test_a_stateful_sets_pod_has_its_ordinal_counted_from_the_start(
+    name: str, labels: dict[str, str], start: int, ordinal: int | None
+) -> None:
+    owners = Known(workload("StatefulSet", "db", replicas=5, ordinals={"start": start}))
+    data = pod(
+        name, owner=owner_reference("StatefulSet", "db"), labels=labels | {"controller-revision-hash": "v2"}
+    )
+    found = workload_of(convert(data, Pod), owners)
+    assert (found.ordinal, found.revision, found.replicas) == (ordinal, "v2", 5)
+
+
+def test_a_job_wants_what_is_left_to_do_and_its_pods_are_not_moved_lightly() -> None:
+    job = workload("Job", "work", parallelism=4, completions=5)
+    job["status"] = {"succeeded": 3}
+    found = workload_of(made_by("Job", "work", api="batch/v1"), Known(job))
+    assert (found.kind, found.job, found.recreated, found.replicas) == ("Job", True, True, 2)
+
+
+def test_a_pod_of_its_own_is_a_workload_of_one_that_nobody_recreates() -> None:
+    found = workload_of(convert(pod("solo"), Pod), NOBODY)
+    assert (found.kind, found.name, found.bare, found.recreated) == ("Pod", "solo", True, False)
+    assert found.is_single()
+
+
+def test_a_nameless_bare_pod_goes_by_its_generate_name_and_the_requests_namespace() -> None:
+    found = workload_of(convert({"metadata": {"generateName": "run-"}, "spec": {}}, Pod), NOBODY, "shop")
+    assert (found.name, found.namespace) == ("run-", "shop")
+
+
+def test_anything_with_a_scale_has_its_number() -> None:
+    owners = Known().scaled("Fleet", "game", 9)
+    found = workload_of(made_by("Fleet", "game", api="agones.dev/v1"), owners)
+    assert (found.kind, found.api_version, found.replicas, found.recreated) == (
+        "Fleet",
+        "agones.dev/v1",
+        9,
+        True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        (made_by("DaemonSet", "logs"), "DaemonSet pod"),
+        (made_by("Node", "n1", api="v1"), "mirror pod"),
+        (convert(pod("etcd", annotations={"kubernetes.io/config.mirror": "x"}), Pod), "mirror pod"),
+    ],
+)
+def test_pods_bound_to_their_node_are_not_governed(made: Pod, why: str) -> None:
+    assert workload_of(made, NOBODY).skip == why
+
+
+@pytest.mark.parametrize(("label", "replicas", "single"), [("single", 5, True), ("multiple", 1, False)])
+def test_the_label_on_the_workload_overrides_its_number(label: str, replicas: int, single: bool) -> None:
+    owner = workload("StatefulSet", "db", replicas=replicas)
+    owner["metadata"]["labels"] = {"fairlead.dev/replicas": label}
+    found = workload_of(made_by("StatefulSet", "db", "db-0"), Known(owner))
+    assert found.is_single(slot=1) is single
+    assert found.is_single(slot=2) is single
+
+
+def test_who_holds_a_second_slot_is_not_single_whatever_a_stale_number_says() -> None:
+    found = workload_of(made_by("ReplicaSet", "web-r1", labels={"pod-template-hash": "r1"}), deployment_of(1))
+    assert found.is_single(slot=1)
+    assert not found.is_single(slot=2)
+
+
+def budget(name: str, selector: dict[str, Any] | None, namespace: str = "default", **spec: Any) -> Any:
+    data = {"metadata": {"name": name, "namespace": namespace}, "spec": {"selector": selector, **spec}}
+    return convert(data, PodDisruptionBudget)
+
+
+WEB = {"matchLabels": {"app": "web"}}
+
+
+@pytest.mark.parametrize(
+    ("said", "demand"),
+    [
+        ({"minAvailable": 2}, Demand(min_available=2)),
+        ({"minAvailable": "40%"}, Demand(min_percent=40)),
+        ({"maxUnavailable": 1}, Demand(max_unavailable=1)),
+        ({"maxUnavailable": "25%"}, Demand(max_unavailable_percent=25)),
+    ],
+)
+def test_a_budget_is_found_by_the_pods_labels(said: dict[str, Any], demand: Demand) -> None:
+    assert demand_of([budget("b", WEB, **said)], "default", {"app": "web"}) == demand
+
+
+def test_budgets_of_other_pods_and_namespaces_demand_nothing() -> None:
+    others = [
+        budget("a", WEB, "bank", minAvailable=5),
+        budget("b", {"matchLabels": {"app": "db"}}, minAvailable=5),
+        budget("c", None, minAvailable=5),
+    ]
+    assert demand_of(others, "default", {"app": "web"}) == Demand()
+
+
+def test_an_empty_selector_protects_every_pod_of_the_namespace() -> None:
+    assert demand_of([budget("all", {}, minAvailable=5)], "default", {}) == Demand(min_available=5)
+
+
+def test_of_several_budgets_the_one_that_demands_most_counts() -> None:
+    both = [budget("a", WEB, minAvailable=4), budget("b", WEB, minAvailable="50%")]
+    assert demand_of(both, "default", {"app": "web"}, pods=6) == Demand(min_available=4)
+    assert demand_of(both, "default", {"app": "web"}, pods=20) == Demand(min_percent=50)
