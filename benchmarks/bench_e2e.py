@@ -243,9 +243,9 @@ def preemption(name: str, nodes: int) -> float:
 
 
 def plain(name: str, number: int) -> list[dict[str, Any]]:
-    """Pods as a hundred or so Deployments would have made them."""
+    """Pods as a hundred Deployments make them at the same time: no two neighbours are alike."""
     return [
-        pod(f"pod-{index:05}", SCHEDULER_NAMES[name], app=f"app-{index // 100}") for index in range(number)
+        pod(f"pod-{index:05}", SCHEDULER_NAMES[name], app=f"app-{index % 100}") for index in range(number)
     ]
 
 
