@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,14 +70,22 @@ class GroupsOfPods:
         *,
         exempt: tuple[str, ...] = (),
         changed: Callable[[GroupKey], None] = lambda _: None,
+        shown: Callable[[GroupKey, Member, str], None] = lambda _key, _member, _node: None,
+        left: Callable[[GroupKey, Member], None] = lambda _key, _member: None,
         rng: random.Random | None = None,
         clock: Clock = WALL_CLOCK,
     ) -> None:
-        """`exempt` are namespaces that no policy governs."""
+        """`exempt` are namespaces that no policy governs.
+
+        `shown` and `left` hear of each pod: as it is now in its group, with its node, and that it is no
+        longer in a group. When policies change, every pod is shown anew and none is said to have left.
+        """
         self.owners = owners
         self._live = policies
         self._exempt = exempt
         self._changed = changed
+        self._shown = shown
+        self._left = left
         self._clock = clock
         self._pods = Reflector(client, known("Pod"), _Pod, keep=_nothing, rng=rng, clock=clock)
         self._nodes = Reflector(client, known("Node"), _Node, keep=_labels, rng=rng, clock=clock)
@@ -154,6 +162,13 @@ class GroupsOfPods:
         _ = self.policies
         return list(self._members.get(key, {}).values())
 
+    def each(self) -> Iterator[tuple[GroupKey, Member, str]]:
+        """Every pod of every group, with its node."""
+        _ = self.policies
+        for key, members in self._members.items():
+            for name, member in members.items():
+                yield key, member, self._seen[name].spec.node_name
+
     def gone(self, key: GroupKey) -> list[str]:
         """Tokens and UIDs of pods of a group that were seen and are no more, of late."""
         found = self._gone.get(key)
@@ -210,6 +225,9 @@ class GroupsOfPods:
             return
         self._key_of[name] = place.key
         members[name] = member
+        if last is not None and last.uid != member.uid:
+            self._left(place.key, last)
+        self._shown(place.key, member, pod.spec.node_name)
         self._changed(place.key)
 
     def _leave(self, name: str, *, gone: bool = False) -> None:
@@ -223,6 +241,7 @@ class GroupsOfPods:
             del self._members[key]
         if gone:
             self._remember(key, member)
+        self._left(key, member)
         self._changed(key)
 
     def _remember(self, key: GroupKey, member: Member) -> None:

@@ -242,7 +242,9 @@ class LivePolicies:
 
     def _merge(self) -> None:
         both = {**self._of_cluster, **self._of_file}
-        self._policies = tuple(both[name] for name in sorted(both))
+        merged = tuple(both[name] for name in sorted(both))
+        if merged != self._policies:  # a status that changed leaves the policies the same object
+            self._policies = merged
         for call in self._listeners:
             call()
 

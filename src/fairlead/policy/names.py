@@ -10,6 +10,7 @@ __all__ = [
     "EXCLUSIVE_LABEL",
     "GROUP",
     "LEDGERS",
+    "PASSED_ON_ANNOTATION",
     "POLICIES",
     "POLICY_ANNOTATION",
     "REPLICAS_LABEL",
@@ -30,6 +31,8 @@ SLOT_ANNOTATION = "fairlead.dev/slot"
 TIER_ANNOTATION = "fairlead.dev/tier"
 # Ties a pod, which has no UID and often no name at admission, to its place in the ledger.
 TOKEN_ANNOTATION = "fairlead.dev/slot-token"
+# Which tier passed a waiting pod on, and when; written by the extender so that kube-scheduler tries again.
+PASSED_ON_ANNOTATION = "fairlead.dev/passed-on"
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
 # On workloads: single or multiple, where the number of replicas would say otherwise.
