@@ -14,7 +14,7 @@ import click
 if TYPE_CHECKING:
     from rich.text import Text
 
-__all__ = ["show_json", "show_lines", "show_table", "state_options"]
+__all__ = ["show_json", "show_lines", "show_table", "show_yaml", "state_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -65,6 +65,13 @@ def show_json(data: object) -> None:
     import msgspec
 
     click.echo(msgspec.json.format(msgspec.json.encode(data), indent=2).decode())
+
+
+def show_yaml(data: object) -> None:
+    """Plain data as YAML."""
+    import yaml
+
+    click.echo(yaml.safe_dump(data, sort_keys=False, allow_unicode=True), nl=False)
 
 
 def show_table(headings: Sequence[str], rows: Iterable[Sequence[Text]]) -> None:

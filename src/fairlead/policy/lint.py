@@ -1,0 +1,224 @@
+"""What is likely to be a mistake in policies: by themselves, and for the nodes and workloads of a state.
+
+A warning says that something asked for will not come true; a note, that something may surprise. What
+makes a policy unusable is not here: reading it is an error already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from fairlead.kube.node import Node
+from fairlead.kube.tolerations import tolerated
+from fairlead.policy.matching import Policies
+from fairlead.policy.model import PlacementPolicy, Tier
+from fairlead.policy.nodes import nowhere, terms_of_tier, tier_of_node
+from fairlead.policy.preview import Preview, State, preview
+from fairlead.policy.rule import Demand, Tiers
+
+__all__ = ["Finding", "lint"]
+
+_UP_TO = 200  # groups of so many pods are looked at; percentages repeat after a hundred
+_CAPACITY = "fairlead.dev/capacity"
+# Set and taken away as nodes come, go and are cordoned: they say nothing about the tier.
+_PASSING = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "ToBeDeletedByClusterAutoscaler")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Finding:
+    """One thing to look at; `about` is a tier or a workload, "" for the policy itself."""
+
+    policy: str
+    severity: Literal["warning", "note"]
+    code: str
+    about: str
+    message: str
+
+
+def lint(policies: Sequence[PlacementPolicy], state: State | None = None) -> list[Finding]:
+    """All findings, policy by policy; without a state, only what policies say by themselves."""
+    every = Policies(policies)
+    overlaps = every.overlaps()
+    previews = preview(every, state) if state is not None else []
+    found: list[Finding] = []
+    for policy in sorted(policies, key=lambda one: one.name):
+        found += _itself(policy)
+        for other in overlaps.get(policy.name, ()):
+            found.append(
+                Finding(policy.name, "note", "overlap", "", f"where both match, {other} wins: it says more")
+            )
+        if state is not None:
+            # A state without any node is one of which nobody asked for the nodes.
+            found += _nodes(policy, state.nodes) if state.nodes else ()
+            ours = [one for one in previews if one.policy is policy]
+            if not ours:
+                found.append(
+                    Finding(policy.name, "note", "no-workload", "", "governs no workload of this state")
+                )
+            for one in ours:
+                found += _budget(policy, one)
+                found += _rollout(policy, one, state.nodes) if state.nodes else ()
+    return found
+
+
+def _itself(policy: PlacementPolicy) -> Iterator[Finding]:
+    spec = policy.spec
+    tiers = Tiers(spec.tiers)
+    splits = [tiers.split(pods) for pods in range(_UP_TO + 1)]
+    yield from _nested(policy, splits)
+    for index, tier in enumerate(spec.tiers):
+        if terms_of_tier(policy, index) == nowhere():
+            said = "tiers before it claim every node that it could have: it is unreachable"
+            yield Finding(policy.name, "warning", "unreachable", tier.name, said)
+        elif not any(split[index] for split in splits):
+            said = "the rule gives it no pods: it gets some only when another tier is unavailable"
+            yield Finding(policy.name, "note", "fallback-only", tier.name, said)
+    most = sum(splits[-1])
+    if most < _UP_TO:
+        said = f"every tier has a max: of a group of more than {most} pods, the rest wait"
+        yield Finding(policy.name, "note", "bounded", "", said)
+    volatile = [tier.name for tier in spec.tiers if tier.volatile]
+    if volatile and not any(
+        number for number, tier in zip(splits[-1], spec.tiers, strict=True) if not tier.volatile
+    ):
+        said = f"no min keeps pods off {', '.join(volatile)}: losing its nodes interrupts whole workloads"
+        yield Finding(policy.name, "note", "all-volatile", "", said)
+    if spec.single is not None and spec.single.tier in volatile:
+        said = "single replicas go to a tier whose nodes can all be taken away at once"
+        yield Finding(policy.name, "note", "single-volatile", spec.single.tier, said)
+
+
+def _nested(policy: PlacementPolicy, splits: Sequence[tuple[int, ...]]) -> Iterator[Finding]:
+    """Where one pod more means one tier less, no order of slots is right for both numbers."""
+    for pods in range(1, len(splits)):
+        before, now = splits[pods - 1], splits[pods]
+        fewer = [
+            tier.name
+            for tier, was, is_now in zip(policy.spec.tiers, before, now, strict=True)
+            if is_now < was
+        ]
+        if fewer:
+            said = (
+                f"going from {pods - 1} to {pods} pods leaves {', '.join(fewer)} with less: the split is off "
+                "after such a step until the rebalancer has mended it"
+            )
+            yield Finding(policy.name, "warning", "not-nested", "", said)
+            return
+
+
+def _nodes(policy: PlacementPolicy, nodes: Sequence[Node]) -> Iterator[Finding]:
+    by_tier: dict[int | None, list[Node]] = {}
+    for node in nodes:
+        index = tier_of_node(policy, node.metadata.name, node.metadata.labels)
+        by_tier.setdefault(index, []).append(node)
+    for index, tier in enumerate(policy.spec.tiers):
+        ours = by_tier.get(index, [])
+        if not ours:
+            yield Finding(policy.name, "warning", "no-node", tier.name, f"matches no node{_asked(tier)}")
+            continue
+        if all(node.spec.unschedulable for node in ours):
+            said = f"all of its nodes are cordoned: {_names(ours)}"
+            yield Finding(policy.name, "warning", "cordoned", tier.name, said)
+        closed = [node for node in ours if _untolerated(tier, node)]
+        if closed:
+            taint = _untolerated(tier, closed[0])[0]
+            severity: Literal["warning", "note"] = "warning" if len(closed) == len(ours) else "note"
+            said = (
+                f"{len(closed)} of its {len(ours)} nodes are tainted {taint}, which it does not tolerate: "
+                f"{_names(closed)}"
+            )
+            yield Finding(policy.name, severity, "tainted", tier.name, said)
+
+
+def _untolerated(tier: Tier, node: Node) -> list[str]:
+    return [
+        str(taint)
+        for taint in node.spec.taints
+        if taint.effect in ("NoSchedule", "NoExecute")
+        and not taint.key.startswith(_PASSING)
+        and not tolerated(taint, tier.tolerations)
+    ]
+
+
+def _budget(policy: PlacementPolicy, one: Preview) -> Iterator[Finding]:
+    """Where losing every volatile node would leave less than the budget demands."""
+    if one.demand == Demand() or not any(tier.volatile for tier in policy.spec.tiers):
+        return
+    counts = one.counts
+    safe = sum(counts.get(tier.name, 0) for tier in policy.spec.tiers if not tier.volatile)
+    wanted = one.demand.of(one.subject.pods)
+    if safe < wanted:
+        volatile = ", ".join(tier.name for tier in policy.spec.tiers if tier.volatile)
+        said = (
+            f"its PodDisruptionBudget demands {wanted} of {one.subject.pods} pods, but only {safe} stay when "
+            f"{volatile} is lost: say min: pdb, or more"
+        )
+        yield Finding(policy.name, "warning", "min-below-budget", _called(one), said)
+
+
+def _rollout(policy: PlacementPolicy, one: Preview, nodes: Sequence[Node]) -> Iterator[Finding]:
+    """Where a new pod must be there before an old one goes, and every node has its pod already."""
+    spec = one.subject.spec
+    if one.subject.workload.kind != "Deployment" or one.subject.pods == 0:
+        return
+    if _unavailable_ok(spec, one.subject.pods) > 0:
+        return
+    annotated = one.subject.annotations.get(_CAPACITY) == "exclusive"
+    for tier_name, pods in one.counts.items():
+        tier = policy.spec.tier(tier_name)
+        if tier is None or not pods or not (tier.exclusive or annotated):
+            continue
+        index = policy.spec.tiers.index(tier)
+        room = sum(
+            tier_of_node(policy, node.metadata.name, node.metadata.labels) == index
+            and not node.spec.unschedulable
+            for node in nodes
+        )
+        if room <= pods:
+            said = (
+                f"takes {pods} of the {room} nodes of {tier_name}, one each, and its rollout needs one more "
+                "before an old pod goes: allow maxUnavailable, or keep a spare node"
+            )
+            yield Finding(policy.name, "warning", "no-spare-node", _called(one), said)
+
+
+def _unavailable_ok(spec: Mapping[str, object], pods: int) -> int:
+    """How many pods a Deployment's rollout may take away before others are there."""
+    strategy = spec.get("strategy")
+    strategy = strategy if isinstance(strategy, Mapping) else {}
+    if strategy.get("type") == "Recreate":
+        return pods
+    rolling = strategy.get("rollingUpdate")
+    said = rolling.get("maxUnavailable", "25%") if isinstance(rolling, Mapping) else "25%"
+    surge = rolling.get("maxSurge", "25%") if isinstance(rolling, Mapping) else "25%"
+    number = _of(said, pods, up=False)
+    # Both rounding to nothing, the Deployment controller lets one go.
+    return number or (1 if _of(surge, pods, up=True) == 0 else 0)
+
+
+def _of(amount: object, pods: int, *, up: bool) -> int:
+    if isinstance(amount, int):
+        return amount
+    text = str(amount).rstrip("%")
+    if not text.isdecimal():
+        return 0
+    return -(-int(text) * pods // 100) if up else int(text) * pods // 100
+
+
+def _called(one: Preview) -> str:
+    workload = one.subject.workload
+    return f"{workload.kind} {workload.namespace}/{workload.name}"
+
+
+def _asked(tier: Tier) -> str:
+    if tier.rest:
+        return ": other tiers claim all of them"
+    labels = ", ".join(f"{key}={value}" for key, value in sorted(tier.nodes.items()))
+    return f" ({', '.join((*tier.names, labels) if labels else tier.names)})"
+
+
+def _names(nodes: Iterable[Node], most: int = 3) -> str:
+    names = sorted(node.metadata.name for node in nodes)
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

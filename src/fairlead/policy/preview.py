@@ -1,0 +1,212 @@
+"""What policies would do to the workloads of a state: who gets which slots, in which tiers.
+
+Nothing is predicted of timing: every workload's pods take their slots at once, in the order of names,
+from ledgers that hold nothing yet, with the same step that the doors take. Beside it stands where the
+state's pods are now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from fairlead.kube.meta import Object, ObjectMeta, OwnerReference
+from fairlead.kube.node import Node
+from fairlead.kube.pod import Pod
+from fairlead.kube.workloads import Job, PodDisruptionBudget
+from fairlead.kube.workloads import Workload as Owner
+from fairlead.policy.choice import Choice
+from fairlead.policy.groups import GroupKey, group_of, member_of
+from fairlead.policy.ledger import Ledger
+from fairlead.policy.matching import Policies
+from fairlead.policy.model import PlacementPolicy
+from fairlead.policy.placing import Placing, place, place_alone
+from fairlead.policy.rule import Demand, Tiers
+from fairlead.policy.status import GroupCount, count_group
+from fairlead.policy.workloads import Workload, demand_of, workload_of
+
+__all__ = ["Preview", "State", "Subject", "preview"]
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A workload of the state: its pods' labels, how many are wanted, how it is rolled out."""
+
+    workload: Workload
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    pods: int
+    spec: Mapping[str, Any] = field(default_factory=dict)
+    """The workload's own spec, as it is written."""
+
+
+class State:
+    """Typed objects of a cluster, as far as policies look at them. Add them in any order."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self._labels: dict[str, Mapping[str, str]] = {}
+        self.pods: list[Pod] = []
+        self.budgets: list[PodDisruptionBudget] = []
+        self._owners: dict[tuple[str, str, str], Owner | Job] = {}
+        self._specs: dict[tuple[str, str, str], tuple[str, Mapping[str, Any]]] = {}
+
+    def add(self, kind: str, thing: Object, plain: Mapping[str, Any]) -> None:
+        """Take note of an object of `kind` (``Rollout.argoproj.io`` for others' kinds), typed and plain."""
+        match thing:
+            case Node():
+                self.nodes.append(thing)
+                self._labels[thing.metadata.name] = thing.metadata.labels
+            case Pod():
+                self.pods.append(thing)
+            case PodDisruptionBudget():
+                self.budgets.append(thing)
+            case Owner() | Job():
+                key = _kind(kind), thing.metadata.namespace, thing.metadata.name
+                self._owners[key] = thing
+                spec = plain.get("spec")
+                self._specs[key] = (
+                    str(plain.get("apiVersion") or ""),
+                    spec if isinstance(spec, Mapping) else {},
+                )
+
+    def owner(self, reference: OwnerReference, namespace: str) -> Owner | Job | None:
+        """See `fairlead.policy.workloads.Owners`."""
+        return self._owners.get((reference.kind, namespace, reference.name))
+
+    def node_labels(self, name: str) -> Mapping[str, str] | None:
+        """The labels of a node; None when it is not in the state."""
+        return self._labels.get(name)
+
+    def subjects(self) -> list[Subject]:
+        """All workloads, those of which only pods are known too, in the order of namespace, kind and name."""
+        found: dict[tuple[str, str, str], Subject] = {}
+        for (kind, namespace, name), owner in self._owners.items():
+            if owner.metadata.controller is not None and kind == "ReplicaSet":
+                continue  # its Deployment speaks for it
+            api_version, spec = self._specs[kind, namespace, name]
+            template = owner.spec.template
+            reference = OwnerReference(kind, name, owner.metadata.uid, api_version, controller=True)
+            one = Pod(
+                ObjectMeta(
+                    name=f"{name}-0",
+                    namespace=namespace,
+                    labels=template.metadata.labels,
+                    owner_references=(reference,),
+                )
+            )
+            workload = replace(workload_of(one, self, namespace), ordinal=None)
+            labels, annotations = template.metadata.labels, template.metadata.annotations
+            found[namespace, kind, name] = Subject(workload, labels, annotations, owner.desired, spec)
+        for pod in self.pods:
+            if pod.terminal or pod.metadata.deletion_timestamp is not None:
+                continue
+            workload = replace(workload_of(pod, self), ordinal=None, revision="")
+            key = workload.namespace, workload.kind, workload.name
+            if workload.skip or (workload.kind, workload.namespace, workload.name) in self._owners:
+                continue
+            pods = found[key].pods + 1 if key in found else 1
+            found[key] = Subject(workload, pod.metadata.labels, pod.metadata.annotations, pods)
+        return [found[key] for key in sorted(found)]
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What would happen to one workload."""
+
+    subject: Subject
+    policy: PlacementPolicy | None
+    """None: no policy governs it."""
+    others: tuple[str, ...] = ()
+    """Policies that match it too and lose."""
+    key: GroupKey | None = None
+    demand: Demand = field(default_factory=Demand)
+    placings: tuple[Placing, ...] = ()
+    now: GroupCount | None = None
+    """Its pods of the state, where they are."""
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Pods per tier, by the tier's name; those that wait for want of room under the name ""."""
+        if self.policy is None:
+            return {}
+        found = {tier.name: 0 for tier in self.policy.spec.tiers}
+        for placing in self.placings:
+            tier = self.tier(placing.choice)
+            found[tier] = found.get(tier, 0) + 1
+        return found
+
+    def slots(self) -> dict[str, list[int]]:
+        """Slots by tier, as `counts` has them."""
+        found: dict[str, list[int]] = {}
+        for placing in self.placings:
+            found.setdefault(self.tier(placing.choice), []).append(placing.slot)
+        return found
+
+    def tier(self, choice: Choice) -> str:
+        """The name of a choice's tier, "" for none."""
+        if choice.tier is None or self.policy is None:
+            return ""
+        return self.policy.spec.tiers[choice.tier].name
+
+
+def preview(policies: Policies, state: State) -> list[Preview]:
+    """What would happen to every workload of the state."""
+    ledgers: dict[GroupKey, Ledger] = {}
+    there = _by_workload(state)
+    found = []
+    for subject in state.subjects():
+        matching = policies.matching(subject.workload, subject.labels)
+        if not matching:
+            found.append(Preview(subject, None))
+            continue
+        policy, *others = matching
+        key = group_of(policy, subject.workload, subject.labels)
+        demand = demand_of(state.budgets, key.namespace, subject.labels, subject.pods)
+        tiers = Tiers(policy.spec.tiers, demand)
+        ledger = ledgers.get(key, Ledger(key))
+        placings: list[Placing] = []
+        for number in range(subject.pods):
+            if key.alone:
+                placings.append(place_alone(policy, subject.workload, tiers))
+                continue
+            one = subject.workload
+            if one.kind == "StatefulSet":
+                one = replace(one, ordinal=number)
+            token = f"{subject.workload.kind}/{subject.workload.name}/{number}"
+            ledger, placing = place(ledger, policy, one, tiers, token=token, now=0.0)
+            placings.append(placing)
+        ledgers[key] = ledger
+        members = [
+            member_of(policy, pod, workload, state.node_labels)
+            for pod, workload in there.get(_id(subject.workload), ())
+        ]
+        found.append(
+            Preview(
+                subject,
+                policy,
+                tuple(other.name for other in others),
+                key,
+                demand,
+                tuple(placings),
+                count_group(policy, key, members, tiers, single=subject.workload.is_single()),
+            )
+        )
+    return found
+
+
+def _by_workload(state: State) -> dict[tuple[str, str, str], list[tuple[Pod, Workload]]]:
+    found: dict[tuple[str, str, str], list[tuple[Pod, Workload]]] = {}
+    for pod in state.pods:
+        workload = workload_of(pod, state)
+        found.setdefault(_id(workload), []).append((pod, workload))
+    return found
+
+
+def _id(workload: Workload) -> tuple[str, str, str]:
+    return workload.kind, workload.namespace, workload.name
+
+
+def _kind(kind: str) -> str:
+    return kind.partition(".")[0]

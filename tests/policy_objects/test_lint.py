@@ -1,0 +1,147 @@
+"""What is likely to be a mistake in a policy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fairlead.engine.objects import read
+from fairlead.policy.lint import Finding, lint
+from fairlead.policy.model import PlacementPolicy
+from fairlead.policy.preview import State
+from support.policies import ON_DEMAND, SPOT, policy
+from support.units import budget, node, workload
+
+TWO_NODES = (node("s1", labels={"capacity": "spot"}), node("o1", labels={"capacity": "on-demand"}))
+
+
+def state(*things: dict[str, Any]) -> State:
+    made = State()
+    for thing in things:
+        found = read(thing)
+        assert found is not None
+        made.add(*found, thing)
+    return made
+
+
+def codes(*policies: PlacementPolicy, given: State | None = None) -> dict[str, Finding]:
+    return {finding.code: finding for finding in lint(policies, given)}
+
+
+def deployment(name: str, replicas: int, **spec: Any) -> dict[str, Any]:
+    made = workload("Deployment", name, replicas=replicas, **spec)
+    made["spec"]["template"]["metadata"] = {"labels": {"app": name}}
+    return made
+
+
+def five() -> dict[str, Any]:
+    """A budget that demands five of the pods of web."""
+    made = budget("web", {"app": "web"}, 0)
+    made["spec"]["minAvailable"] = 5
+    return made
+
+
+class TestByItself:
+    def test_the_usual_policy_has_nothing_wrong(self) -> None:
+        assert lint([policy()]) == []
+
+    def test_a_tier_whose_nodes_are_all_claimed_before_it_is_unreachable(self) -> None:
+        shadowed = {"name": "cheap-spot", "nodes": {"capacity": "spot", "size": "small"}}
+        found = codes(policy("web", SPOT, shadowed, ON_DEMAND))["unreachable"]
+        assert (found.severity, found.about) == ("warning", "cheap-spot")
+
+    def test_a_tier_that_only_falls_back_is_noted(self) -> None:
+        found = codes(policy("web", SPOT, ON_DEMAND | {"min": 0}))
+        assert found["fallback-only"].about == "on-demand"
+        assert "all-volatile" in found
+
+    def test_percentages_that_take_from_a_tier_as_a_group_grows_are_not_nested(self) -> None:
+        # From 2 to 3 pods b's share grows by one and, with all of them spoken for, c loses its pod.
+        odd = policy(
+            "odd",
+            {"name": "a", "names": ["a"], "min": "34%"},
+            {"name": "b", "names": ["b"], "min": "34%"},
+            {"name": "c", "min": 1},
+        )
+        found = codes(odd)["not-nested"]
+        assert found.severity == "warning"
+        assert "leaves" in found.message
+
+    def test_a_bound_on_every_tier_is_noted_with_its_number(self) -> None:
+        found = codes(policy("web", SPOT | {"max": 5}, ON_DEMAND | {"min": 0, "max": 3}))
+        assert "more than 8 pods" in found["bounded"].message
+
+    def test_single_replicas_on_volatile_nodes_are_noted(self) -> None:
+        assert codes(policy(singleReplica="spot"))["single-volatile"].severity == "note"
+
+    def test_the_loser_of_an_overlap_is_told_who_wins(self) -> None:
+        found = lint([policy("all"), policy("shop", match={"namespaces": ["shop"]})])
+        assert [(one.policy, one.code) for one in found] == [("all", "overlap")]
+        assert "shop wins" in found[0].message
+
+
+class TestAgainstNodes:
+    def test_a_tier_that_matches_no_node(self) -> None:
+        found = codes(policy(), given=state(TWO_NODES[0]))["no-node"]
+        assert (found.severity, found.about) == ("warning", "on-demand")
+        assert "capacity=on-demand" in found.message
+
+    def test_a_state_without_nodes_says_nothing_about_nodes(self) -> None:
+        assert "no-node" not in codes(policy(), given=state(deployment("web", 3)))
+
+    def test_a_tier_whose_nodes_are_all_cordoned(self) -> None:
+        cordoned = node("s1", labels={"capacity": "spot"}, unschedulable=True)
+        assert codes(policy(), given=state(cordoned, TWO_NODES[1]))["cordoned"].about == "spot"
+
+    @pytest.mark.parametrize("tolerated", [False, True])
+    def test_a_taint_that_the_tier_does_not_tolerate(self, tolerated: bool) -> None:
+        taint = {"key": "spot", "value": "true", "effect": "NoSchedule"}
+        tainted = node("s1", labels={"capacity": "spot"}, taints=[taint])
+        spot = SPOT | ({"tolerations": [{"key": "spot", "operator": "Exists"}]} if tolerated else {})
+        found = codes(policy("web", spot, ON_DEMAND), given=state(tainted, TWO_NODES[1]))
+        assert ("tainted" in found) is not tolerated
+        if not tolerated:
+            assert "spot=true:NoSchedule" in found["tainted"].message
+
+    def test_taints_that_come_and_go_are_passed_over(self) -> None:
+        taint = {"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}
+        away = node("s1", labels={"capacity": "spot"}, taints=[taint])
+        assert "tainted" not in codes(policy(), given=state(away, TWO_NODES[1]))
+
+
+class TestAgainstWorkloads:
+    def test_a_min_that_is_less_than_the_budget_demands(self) -> None:
+        given = state(*TWO_NODES, deployment("web", 10), five())
+        found = codes(policy(), given=given)["min-below-budget"]
+        assert found.about == "Deployment default/web"
+        assert "demands 5 of 10 pods, but only 3 stay when spot is lost" in found.message
+
+    def test_min_pdb_is_never_less(self) -> None:
+        given = state(*TWO_NODES, deployment("web", 10), five())
+        assert "min-below-budget" not in codes(policy("web", SPOT, ON_DEMAND | {"min": "pdb"}), given=given)
+
+    @pytest.mark.parametrize(
+        ("strategy", "nodes", "warned"),
+        [
+            ({}, 2, True),
+            ({}, 3, False),
+            ({"type": "Recreate"}, 2, False),
+            ({"rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}, 2, False),
+            ({"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}, 2, True),
+            ({"rollingUpdate": {"maxUnavailable": "0%", "maxSurge": "0%"}}, 2, False),
+        ],
+    )
+    def test_an_exclusive_workload_that_needs_a_spare_node(
+        self, strategy: dict[str, Any], nodes: int, warned: bool
+    ) -> None:
+        alone = policy("alone", {"name": "own", "nodes": {"pool": "own"}, "exclusive": True})
+        own = [node(f"n{number}", labels={"pool": "own"}) for number in range(nodes)]
+        found = codes(alone, given=state(*own, deployment("web", 2, strategy=strategy)))
+        assert ("no-spare-node" in found) is warned
+
+    def test_a_policy_that_governs_nothing_is_noted(self) -> None:
+        found = codes(
+            policy(match={"namespaces": ["elsewhere"]}), given=state(*TWO_NODES, deployment("web", 1))
+        )
+        assert found["no-workload"].severity == "note"
