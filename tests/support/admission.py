@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ class Tiered:
         self.balancer = balancer
         self.replicas: list[DoorProcess] = []
         self._files = tempfile.TemporaryDirectory(prefix="fairlead-tiered-")
+        self._tier_of: dict[str, str] = {}
         own = cluster.namespace
         self.system = cluster.add_namespace()
         cluster.namespace = own
@@ -53,7 +54,8 @@ class Tiered:
         shape = {"cpu": 64, "pods": 500} | shape
         for tier, number in (("spot", spot), ("on-demand", on_demand)):
             if number:
-                self.cluster.add_nodes(number, labels={"capacity": tier}, **shape)
+                for name in self.cluster.add_nodes(number, labels={"capacity": tier}, **shape):
+                    self._tier_of[name] = tier
 
     def run(
         self, *policies: Manifest, replicas: int = 1, wait: bool = True, arguments: tuple[str, ...] = ()
@@ -122,11 +124,33 @@ class Tiered:
 
     def split(self, pods: list[Manifest]) -> Counter[str]:
         """How many pods lie on the nodes of each tier."""
-        tier_of = {
-            node["metadata"]["name"]: node["metadata"]["labels"]["capacity"]
-            for node in self.cluster.list("Node", labelSelector=f"test={self.cluster.namespace}")["items"]
-        }
-        return Counter(tier_of[one["spec"]["nodeName"]] for one in pods if one["spec"].get("nodeName"))
+        return Counter(self._tier_of[one["spec"]["nodeName"]] for one in pods if one["spec"].get("nodeName"))
+
+    @contextlib.contextmanager
+    def watching(self, app: str) -> Iterator[Callable[[], Iterator[list[Manifest]]]]:
+        """Record from here on what becomes of a workload's pods; call it to be told, moment by moment."""
+        before = self.cluster.list("Pod", labelSelector=f"app={app}")
+        start = before["metadata"]["resourceVersion"]
+        with self.cluster.wire.watch(self.cluster.path("Pod"), resourceVersion=start) as watch:
+
+            def moments() -> Iterator[list[Manifest]]:
+                now = {item["metadata"]["name"]: item for item in before["items"]}
+                end = self.cluster.create(pod(self.cluster.unique("end")))["metadata"]["uid"]
+                while (event := watch.next())["object"]["metadata"]["uid"] != end:
+                    item = event["object"]
+                    if item["metadata"].get("labels", {}).get("app") == app:
+                        now[item["metadata"]["name"]] = item
+                        if event["type"] == "DELETED":
+                            del now[item["metadata"]["name"]]
+                        yield list(now.values())
+
+            yield moments
+
+    def serving(self, pods: list[Manifest]) -> Counter[str]:
+        """How many pods that are Ready, and not on their way out, lie in each tier."""
+        return self.split(
+            [one for one in pods if is_ready(one) and "deletionTimestamp" not in one["metadata"]]
+        )
 
     def close(self) -> None:
         path = known("MutatingWebhookConfiguration").path(None, CONFIGURATION)

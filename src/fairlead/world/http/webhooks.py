@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import io
 import ssl
 from collections.abc import Callable
 
@@ -154,7 +155,8 @@ class Webhooks:
         try:
             async with self._session.post(
                 url,
-                json=review,
+                data=io.BytesIO(msgspec.json.encode(review)),
+                headers={"Content-Type": "application/json"},
                 timeout=timeout,
                 ssl=verify if verify is not None else True,
                 server_hostname=server_name,
