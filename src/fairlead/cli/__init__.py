@@ -24,6 +24,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "scheduler": ("fairlead.cli.scheduler", "Place the pods of a cluster that ask for us."),
     "webhook": ("fairlead.cli.webhook", "Give pods their tier when they are created."),
     "policy": ("fairlead.cli.policy", "Look at placement policies before a cluster does: lint, test, crds."),
+    "rebalance": ("fairlead.cli.rebalance", "Bring pods back to the tier where they belong."),
     "replay": ("fairlead.cli.replay", "Decide a recording of the scheduler again, and compare."),
     "demo": ("fairlead.cli.demo", "The main job, told on the embedded cluster."),
 }

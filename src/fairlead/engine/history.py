@@ -116,11 +116,13 @@ class History:
         moves = (*known.moves, flight.at)
         self._groups[standing.called] = replace(known, flight=flight, moves=moves)
 
-    def refused(self, standing: Standing, now: float) -> None:
+    def refused(self, group: str, now: float) -> None:
         """An eviction was refused: that is no failed move, but a reason to wait a little."""
-        known = self._groups.get(standing.called) or _Group(standing.desired, now)
-        until = max(known.rest_until or 0.0, now + _REFUSED_S)
-        self._groups[standing.called] = replace(known, rest_until=until)
+        known = self._groups.get(group)
+        if known is not None:
+            until = max(known.rest_until or 0.0, now + _REFUSED_S)
+            moves = known.moves[:-1] if known.flight is not None else known.moves
+            self._groups[group] = replace(known, flight=None, moves=moves, rest_until=until)
 
     def _landed(self, known: _Group, standing: Standing, now: float) -> _Group:
         """The group with its move ended, if it has: well or badly."""

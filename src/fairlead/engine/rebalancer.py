@@ -27,7 +27,9 @@ from fairlead.policy.marks import Marks
 from fairlead.policy.matching import Policies
 from fairlead.policy.model import PlacementPolicy
 from fairlead.policy.names import LEDGERS
+from fairlead.policy.rule import Tiers
 from fairlead.policy.standing import Standing, standings
+from fairlead.policy.workloads import demand_of, workload_of
 
 __all__ = ["KINDS", "Rebalancer"]
 
@@ -158,10 +160,8 @@ class Rebalancer:
             self.history.sent(standing, flight)
 
     def refused(self, move: Move, now: float) -> None:
-        """The eviction was refused."""
-        standing = self._of(move, now)
-        if standing is not None:
-            self.history.refused(standing, now)
+        """The eviction was refused, or was not sent after all."""
+        self.history.refused(move.group, now)
 
     def still_there(self, uid: str, pod: str) -> bool:
         """Whether a pod is as it was when something was decided about it, and not on its way out."""
@@ -179,9 +179,34 @@ class Rebalancer:
         """The owner that a pod or ReplicaSet names."""
         return self._owners.get((reference.kind, namespace, reference.name))
 
-    def standings(self, now: float) -> list[Standing]:
-        """The groups as they stand."""
-        return self._stand(now)
+    def unwatched(self) -> list[Pod]:
+        """A pod of each governed owner of a kind that is none of `KINDS`: somebody may read its scale."""
+        found: dict[str, Pod] = {}
+        for pod in self._pods.values():
+            reference = pod.metadata.controller
+            if reference is None or reference.kind in KINDS or reference.uid in found:
+                continue
+            workload = workload_of(pod, self)
+            if self.policies.governing(workload, pod.metadata.labels) is not None:
+                found[reference.uid] = pod
+        return list(found.values())
+
+    # For who admits pods beside it
+
+    def pods(self) -> Iterable[Pod]:
+        """All pods."""
+        return self._pods.values()
+
+    def labels_of_node(self, node: str) -> dict[str, str] | None:
+        """A node's labels; None when it is not known."""
+        found = self._nodes.get(node)
+        return found.metadata.labels if found is not None else None
+
+    def tiers_for(
+        self, policy: PlacementPolicy, namespace: str, labels: dict[str, str], pods: int | None
+    ) -> Tiers:
+        """A policy's tiers with what the budgets of pods with these labels demand."""
+        return Tiers(policy.spec.tiers, demand_of(self._budgets.values(), namespace, labels, pods))
 
     def _stand(self, now: float) -> list[Standing]:
         if self._standing is None or self._standing[0] != now:
@@ -192,7 +217,7 @@ class Rebalancer:
                     self._pods.values(),
                     self,
                     budgets=tuple(self._budgets.values()),
-                    node_labels=self._labels,
+                    node_labels=self.labels_of_node,
                     ledger_of=self._ledger,
                     now=now,
                 ),
@@ -222,10 +247,6 @@ class Rebalancer:
         except BadObject:
             # It cannot be counted; what it last held it still holds.
             return
-
-    def _labels(self, node: str) -> dict[str, str] | None:
-        found = self._nodes.get(node)
-        return found.metadata.labels if found is not None else None
 
     def _ledger(self, key: GroupKey) -> Ledger | None:
         return self._ledgers.get(f"{key.namespace}/{key.ledger_name}")

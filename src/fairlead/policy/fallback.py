@@ -19,6 +19,7 @@ from fairlead.policy.nodes import tier_of_node
 from fairlead.policy.standing import Standing
 
 __all__ = [
+    "PROMISES",
     "REMOVAL_TAINTS",
     "Decision",
     "Deletion",
@@ -35,6 +36,9 @@ __all__ = [
 
 REMOVAL_TAINTS = ("ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted")
 """What autoscalers put on a node that they are about to take away."""
+
+PROMISES = ("TriggeredScaleUp", "Nominated")
+"""Reasons of events by which Cluster Autoscaler and Karpenter say that a node for a pod is on its way."""
 
 _AWAY_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 

@@ -1,0 +1,148 @@
+"""The rebalancer's hands: one pass from what is known to what is written.
+
+Marks first, because a pod that is deleted before its tier is marked would be sent there again; then the
+pending pods that wait in vain; then moves. Everything is decided anew in each pass, so whatever a pass
+could not do the next one does, or no longer wants.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import structlog
+
+from fairlead.client.api import Client
+from fairlead.client.clock import Clock
+from fairlead.client.retry import is_budget_refusal
+from fairlead.doors.marks import LiveMarks
+from fairlead.doors.rebalancer.metrics import Metrics
+from fairlead.engine.rebalance import Move, Rebalancing
+from fairlead.engine.rebalancer import Rebalancer
+from fairlead.errors import ApiError, Conflict, NotFound, Unreachable
+from fairlead.kube.resources import known
+from fairlead.policy.fallback import Deletion
+from fairlead.policy.marks import Marks
+from fairlead.policy.model import PlacementPolicy
+
+__all__ = ["Carrying", "Outcome"]
+
+_log = structlog.get_logger(__name__)
+
+_POD = known("Pod")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a pass decided, and when the next is due at the latest."""
+
+    marks: dict[str, Marks]
+    deletions: tuple[Deletion, ...]
+    planned: Rebalancing
+    wake_at: float | None
+
+
+class Carrying:
+    """Carries out what the machine says. Cancelled half-way, the next pass finds what is left to do."""
+
+    def __init__(self, machine: Rebalancer, marks: LiveMarks, metrics: Metrics, clock: Clock) -> None:
+        self._machine = machine
+        self._marks = marks
+        self._metrics = metrics
+        self._clock = clock
+
+    def look(self) -> Outcome:
+        """What a pass would do; writes nothing."""
+        now = self._now()
+        marks: dict[str, Marks] = {}
+        deletions: list[Deletion] = []
+        wakes: list[float | None] = []
+        for policy in self._machine.policies:
+            decision = self._machine.fall_back(policy, self._marks.of(policy.name), now)
+            marks[policy.name] = decision.marks
+            deletions += decision.deletions
+            wakes.append(decision.wake_at)
+        planned = self._machine.plan(marks, now)
+        return Outcome(marks, tuple(deletions), planned, _first(*wakes, planned.wake_at))
+
+    async def pass_once(self, client: Client) -> Outcome:
+        """Decide and do, writing with `client`."""
+        marks: dict[str, Marks] = {}
+        deletions: list[Deletion] = []
+        wakes: list[float | None] = []
+        for policy in self._machine.policies:
+            found, wake = await self._fall_back(policy, client, marks)
+            deletions += found
+            wakes.append(wake)
+        planned = self._machine.plan(marks, self._now())
+        self._metrics.waiting.set(len(planned.waits))
+        for move in planned.moves:
+            await self._move(move, client)
+        return Outcome(marks, tuple(deletions), planned, _first(*wakes, planned.wake_at))
+
+    async def _fall_back(
+        self, policy: PlacementPolicy, client: Client, marks: dict[str, Marks]
+    ) -> tuple[tuple[Deletion, ...], float | None]:
+        machine, now = self._machine, self._now()
+        written = await self._marks.change(
+            policy.name, lambda found: machine.fall_back(policy, found, now).marks, client=client
+        )
+        held = written if written is not None else self._marks.of(policy.name)
+        marks[policy.name] = held
+        decision = machine.fall_back(policy, held, now)
+        machine.noted(policy)
+        for deletion in decision.deletions:
+            await self._delete(policy, deletion, client)
+        return decision.deletions, decision.wake_at
+
+    async def _delete(self, policy: PlacementPolicy, deletion: Deletion, client: Client) -> None:
+        if not self._machine.still_there(deletion.uid, deletion.pod):
+            return
+        namespace, _, name = deletion.pod.partition("/")
+        try:
+            await client.delete(_POD, name, namespace, uid=deletion.uid)
+        except (NotFound, Conflict):
+            return  # gone, or another pod of that name
+        except (ApiError, Unreachable) as error:
+            _log.warning("not_passed_on", pod=deletion.pod, tier=deletion.tier, reason=str(error))
+            return
+        self._metrics.passed_on.labels(policy.name, deletion.tier).inc()
+        _log.info("passed_on", pod=deletion.pod, tier=deletion.tier, why=deletion.why)
+
+    async def _move(self, move: Move, client: Client) -> None:
+        if not self._machine.still_there(move.uid, move.pod):
+            return
+        namespace, _, name = move.pod.partition("/")
+        # Before it is sent: the watch may show the pod leaving before the answer is here.
+        self._machine.sent(move, self._now())
+        try:
+            await client.evict(name, namespace, uid=move.uid)
+        except (NotFound, Conflict):
+            self._machine.refused(move, self._now())
+            return
+        except Unreachable as error:
+            # It may have been applied: the flight stays open until the watch has told.
+            _log.warning("move_unanswered", pod=move.pod, reason=str(error))
+            return
+        except ApiError as error:
+            self._machine.refused(move, self._now())
+            self._metrics.refused.labels(move.policy).inc()
+            level = _log.info if is_budget_refusal(error) else _log.warning
+            level("move_refused", pod=move.pod, to=move.to_tier, reason=error.message)
+            return
+        self._metrics.moves.labels(move.policy, move.from_tier, move.to_tier).inc()
+        _log.info(
+            "moved",
+            pod=move.pod,
+            group=move.group,
+            tier=move.from_tier,
+            to=move.to_tier,
+            probe=move.probe,
+            why=move.why,
+        )
+
+    def _now(self) -> float:
+        return self._clock.wall().timestamp()
+
+
+def _first(*times: float | None) -> float | None:
+    return min((time for time in times if time is not None), default=None)

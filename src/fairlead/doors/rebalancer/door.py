@@ -1,0 +1,187 @@
+"""The rebalancer as a door: it watches all the time, and acts while it holds its lease.
+
+A pass follows every change, but passes leave the machine nine tenths of its time: a cluster in which
+everything changes at once is looked at often enough, not after each change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import structlog
+
+from fairlead.client.api import Client
+from fairlead.client.election import Terms
+from fairlead.doors.crds import ensure_crds
+from fairlead.doors.leader import lead
+from fairlead.doors.marks import LiveMarks
+from fairlead.doors.owners import OwnersOfPods
+from fairlead.doors.rebalancer.carrying import Carrying, Outcome
+from fairlead.doors.rebalancer.metrics import Metrics
+from fairlead.doors.rebalancer.watching import Watching
+from fairlead.doors.running import Door, Surroundings
+from fairlead.engine.rebalancer import Rebalancer
+from fairlead.errors import ApiError, LeaseLost, Missing, Unreachable
+from fairlead.policy.model import PlacementPolicy
+
+__all__ = ["RebalancerDoor", "Settings"]
+
+_log = structlog.get_logger(__name__)
+
+_LEASE = "fairlead-rebalancer"
+_PAUSE_S = 0.1  # what comes together is decided together
+_LOOK_S = 60.0  # at the latest, whatever nobody told us
+_RETRY_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The rebalancer's own flags."""
+
+    schedulers: tuple[str, ...] = ("fairlead",)
+    once: bool = False
+    lease: str = _LEASE
+    terms: Terms = field(default_factory=Terms)
+
+
+class RebalancerDoor(Door):
+    """See the module."""
+
+    name = "rebalance"
+
+    def __init__(self, around: Surroundings, settings: Settings = Settings()) -> None:  # noqa: B008 (frozen)
+        self._around = around
+        self._settings = settings
+        self.machine = Rebalancer(settings.schedulers)
+        self.marks = LiveMarks(
+            around.client, around.policies, around.system_namespace, rng=around.rng, clock=around.clock
+        )
+        self._metrics = Metrics()
+        self._news = asyncio.Event()
+        self._watching = Watching(
+            around.client, self.machine, self._news.set, rng=around.rng, clock=around.clock
+        )
+        self._scales = OwnersOfPods(around.client, rng=around.rng, clock=around.clock)
+        self._carrying = Carrying(self.machine, self.marks, self._metrics, around.clock)
+        self._stopping = asyncio.Event()
+        self._acting = False
+        self._known: tuple[PlacementPolicy, ...] | None = None
+        around.policies.on_change(self._news.set)
+        self.marks.on_change(self._news.set)
+
+    async def prepare(self) -> None:
+        """Definitions of policies and ledgers; a file's policies can do without."""
+        try:
+            await ensure_crds(self._around.client, clock=self._around.clock)
+        except Missing as error:
+            if not self._around.policies.policies:
+                raise
+            _log.warning("without_definitions", reason=str(error))
+
+    def checks(self) -> Mapping[str, str]:
+        """Ready when everything that decides was listed."""
+        unlisted = self._watching.unlisted()
+        return {"informer-sync": f"not listed yet: {', '.join(unlisted)}" if unlisted else ""}
+
+    def metrics(self) -> bytes:
+        """See `Metrics`."""
+        return self._metrics.text()
+
+    def stop(self) -> None:
+        """See `Door`."""
+        self._stopping.set()
+        self._news.set()
+
+    async def run(self) -> None:
+        """Watch, and act while leading, until `stop`."""
+        async with asyncio.TaskGroup() as group:
+            eyes = [group.create_task(self._watching.run()), group.create_task(self.marks.run())]
+            leading = group.create_task(
+                lead(
+                    self._around.client,
+                    self._settings.lease,
+                    self._around.system_namespace,
+                    self._act,
+                    terms=self._settings.terms,
+                    clock=self._around.clock,
+                )
+            )
+            stopped = group.create_task(self._stopping.wait())
+            await asyncio.wait((leading, stopped), return_when=asyncio.FIRST_COMPLETED)
+            # The work has seen `stop` too and returns in order; a standby has nothing to finish.
+            if not leading.done() and not self._acting:
+                leading.cancel()
+            await asyncio.wait((leading,))
+            for task in (*eyes, stopped):
+                task.cancel()
+
+    async def look(self) -> Outcome:
+        """What a pass would do now; writes nothing. Ends its watches when it is done."""
+        async with asyncio.TaskGroup() as group:
+            eyes = [group.create_task(self._watching.run()), group.create_task(self.marks.run())]
+            await self._synced()
+            await self._learn()
+            outcome = self._carrying.look()
+            for task in eyes:
+                task.cancel()
+        return outcome
+
+    async def _synced(self) -> None:
+        await self._around.policies.synced()
+        await self.marks.synced()
+        await self._watching.synced()
+
+    async def _act(self, client: Client) -> None:
+        self._acting = True
+        try:
+            await self._synced()
+            _log.info("synced", policies=len(self._around.policies.policies))
+            while not self._stopping.is_set():
+                self._news.clear()
+                began = self._around.clock.now()
+                rest_s = await self._pass(client)
+                if self._settings.once:
+                    return
+                took_s = self._around.clock.now() - began
+                await asyncio.sleep(max(_PAUSE_S, 9 * took_s))
+                await self._rest(rest_s)
+        finally:
+            self._acting = False
+
+    async def _pass(self, client: Client) -> float:
+        """One pass; seconds until the next one if nothing happens."""
+        if self._watching.blind:
+            return _RETRY_S  # what we know may be old: nobody is deleted or moved for it
+        try:
+            await self._learn()
+            outcome = await self._carrying.pass_once(client)
+        except LeaseLost:
+            raise
+        except (ApiError, Unreachable) as error:
+            _log.warning("pass_failed", reason=str(error))
+            return _RETRY_S
+        if outcome.wake_at is None:
+            return _LOOK_S
+        return min(max(outcome.wake_at - self._around.clock.wall().timestamp(), 0.0) + _PAUSE_S, _LOOK_S)
+
+    async def _learn(self) -> None:
+        """Go by the policies of now, and read the sizes of owners that nobody watches."""
+        if self._around.policies.policies is not self._known:
+            self._known = self._around.policies.policies
+            self.machine.use(self._known, exempt=("kube-system", self._around.system_namespace))
+        for pod in self.machine.unwatched():
+            reference, namespace = pod.metadata.controller, pod.metadata.namespace
+            if reference is not None:
+                await self._scales.learn(pod, namespace)
+                owner = self._scales.owner(reference, namespace)
+                if owner is not None:
+                    self.machine.seen(reference.kind, owner, self._around.clock.wall().timestamp())
+
+    async def _rest(self, rest_s: float) -> None:
+        try:
+            async with asyncio.timeout(rest_s):
+                await self._news.wait()
+        except TimeoutError:
+            pass  # rested

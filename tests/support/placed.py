@@ -1,0 +1,109 @@
+"""An embedded cluster in virtual time with policies at work: admission, fallback and rebalancing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from fairlead.policy.model import PlacementPolicy
+from fairlead.world.controllers.objects import is_active, is_ready
+from fairlead.world.placement import Placement
+from fairlead.world.world import World
+from support.worlds import asking, node, seconds
+
+__all__ = ["Placed"]
+
+Obj = dict[str, Any]
+
+
+class Placed:
+    """Spot nodes ``s1``, ``s2``, … and on-demand nodes ``d1``, …; watches Ready pods all the time."""
+
+    def __init__(
+        self, *policies: PlacementPolicy, spot: int = 3, on_demand: int = 3, cpu: int = 8, **more: Any
+    ) -> None:
+        self.placement = Placement(policies)
+        self.cpu = cpu
+        self.world = World(hooks=[self.placement.admit], **more)
+        self.placement.attach(self.world.api, self.world.clock)
+        for number in range(1, on_demand + 1):
+            self.add_node(f"d{number}", "on-demand")
+        for number in range(1, spot + 1):
+            self.add_node(f"s{number}", "spot")
+        self.after(2)
+        self.least_ready: dict[str, int] = {}
+        self._changes: list[str] = []
+        self.world.store.subscribe(lambda change: self._watch())
+
+    def add_node(self, name: str, capacity: str) -> None:
+        self.world.create(node(name, cpu=self.cpu, labels={"capacity": capacity}))
+
+    def deployment(self, name: str, replicas: int, *, cpu: str = "100m", **spec: Any) -> None:
+        """A Deployment whose pods carry the label app."""
+        self.world.create(
+            {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {"name": name, "namespace": "default"},
+                "spec": {
+                    "replicas": replicas,
+                    "selector": {"matchLabels": {"app": name}},
+                    "template": {"metadata": {"labels": {"app": name}}, "spec": asking(cpu, **spec)},
+                },
+            }
+        )
+
+    def budget(self, name: str, least: int | str) -> None:
+        """A PodDisruptionBudget for a Deployment."""
+        self.world.create(
+            {
+                "apiVersion": "policy/v1",
+                "kind": "PodDisruptionBudget",
+                "metadata": {"name": name, "namespace": "default"},
+                "spec": {"minAvailable": least, "selector": {"matchLabels": {"app": name}}},
+            }
+        )
+
+    def scale(self, name: str, replicas: int) -> None:
+        self.world.patch("Deployment", name, {"spec": {"replicas": replicas}})
+
+    def after(self, span: float) -> None:
+        """Let so many seconds pass."""
+        self.world.run_until(seconds(span))
+
+    def pods(self, app: str) -> list[Obj]:
+        """The pods that are neither finished nor on their way out."""
+        return [
+            pod
+            for pod in self.world.all("Pod")
+            if pod["metadata"].get("labels", {}).get("app") == app and is_active(pod)
+        ]
+
+    def split(self, app: str) -> dict[str, int]:
+        """How many pods are on nodes of each capacity; ``""``: without a node."""
+        capacity = {one["metadata"]["name"]: one["metadata"]["labels"]["capacity"] for one in self.nodes()}
+        found = Counter(capacity.get(pod["spec"].get("nodeName", ""), "") for pod in self.pods(app))
+        return {name: number for name, number in sorted(found.items()) if number}
+
+    def nodes(self) -> list[Obj]:
+        return self.world.all("Node")
+
+    def lose(self, *names: str) -> None:
+        """The machines are gone at this very moment, and their Nodes with them."""
+        for name in names:
+            self.world.remove_node(name)
+
+    def cordon(self, *names: str, undo: bool = False) -> None:
+        for name in names:
+            self.world.patch("Node", name, {"spec": {"unschedulable": None if undo else True}})
+
+    def watch(self, *apps: str) -> None:
+        """From now on, note the lowest number of Ready pods that each had at any moment."""
+        self.least_ready = {app: self.ready(app) for app in apps}
+
+    def ready(self, app: str) -> int:
+        return sum(is_ready(pod) for pod in self.pods(app))
+
+    def _watch(self) -> None:
+        for app, least in self.least_ready.items():
+            self.least_ready[app] = min(least, self.ready(app))
