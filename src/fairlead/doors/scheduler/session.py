@@ -174,6 +174,8 @@ class Session:
     async def _stand_by(self, stopping: asyncio.Event, leads: asyncio.Event) -> list[Event] | None:
         """Keep what is watched until everything is listed and we lead: all of it; None: told to stop."""
         latest = Latest()
+        gc.unfreeze()  # what a former session left may go
+        gc.collect()
         waiting = asyncio.ensure_future(self._watching.synced())
         waiting.add_done_callback(lambda _: self._inbox.knock())
         try:
@@ -277,8 +279,6 @@ class Session:
 @contextmanager
 def _loading() -> Iterator[None]:
     """Loading makes only things that stay: collecting garbage then is time wasted."""
-    gc.unfreeze()  # what a former session left may go
-    gc.collect()
     gc.disable()
     try:
         yield
