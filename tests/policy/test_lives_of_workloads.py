@@ -71,9 +71,7 @@ class ReplicaSet:
 
 def is_nested(tiers: Tiers, most: int) -> bool:
     splits = [tiers.split(pods) for pods in range(most + 1)]
-    steps = [
-        [b - a for a, b in zip(one, two, strict=True)] for one, two in zip(splits, splits[1:], strict=False)
-    ]
+    steps = [[b - a for a, b in zip(one, two, strict=True)] for one, two in pairwise(splits)]
     return all(min(step) >= 0 and sum(step) <= 1 for step in steps)
 
 

@@ -85,3 +85,10 @@ def test_one_min_is_always_nested_so_it_is_never_missing(least: int | str, at: i
 def test_a_slot_beyond_every_max_belongs_nowhere() -> None:
     tiers = Tiers([Tier("a", max=1)])
     assert (tiers.of_slot(1), tiers.of_slot(2), tiers.rank(2)) == (0, None, 0)
+
+
+def test_where_the_rule_is_not_nested_what_is_missing_of_a_min_comes_first() -> None:
+    tiers = Tiers([Tier("a", max="30%"), Tier("b", min=1, max=2), Tier("c", min="30%")])
+    assert tiers.split(3) == (0, 2, 1)
+    assert tiers.split(4) == (1, 1, 2)  # both a and c grow: of one slot, c's min has more need
+    assert tiers.of_slot(4) == 2
