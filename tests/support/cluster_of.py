@@ -12,6 +12,7 @@ from fairlead.engine.core.actions import (
     BindPod,
     EvictPod,
     HoldPod,
+    MarkTiers,
     NominatePod,
     ReleasePod,
     Say,
@@ -93,6 +94,8 @@ class Running:
 
     def happens(self, action: Action) -> list[Event]:
         """What the API server says to one action."""
+        if isinstance(action, MarkTiers):
+            return []
         pod = self.pods.get(action.pod)
         if pod is None or pod.metadata.uid != action.uid:
             return []
@@ -100,8 +103,11 @@ class Running:
             case BindPod():
                 if self.binds_fail(action):
                     return [BindFailed(action.pod, action.uid, action.node, "refused")]
-                spec = msgspec.structs.replace(pod.spec, node_name=action.node)
-                return [Seen("Pod", msgspec.structs.replace(pod, spec=spec))]
+                tolerations = action.tolerations or pod.spec.tolerations
+                spec = msgspec.structs.replace(pod.spec, node_name=action.node, tolerations=tolerations)
+                annotations = {**pod.metadata.annotations, **action.annotations}
+                metadata = msgspec.structs.replace(pod.metadata, annotations=annotations)
+                return [Seen("Pod", msgspec.structs.replace(pod, metadata=metadata, spec=spec))]
             case EvictPod():
                 if action.pod in self.refused:
                     final = self.refused[action.pod]

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["Action", "BindPod", "EvictPod", "HoldPod", "NominatePod", "ReleasePod", "Say"]
+from fairlead.kube.tolerations import Toleration
+from fairlead.policy.marks import Mark
+
+__all__ = ["Action", "BindPod", "EvictPod", "HoldPod", "MarkTiers", "NominatePod", "ReleasePod", "Say"]
 
 
 class BindPod(msgspec.Struct, frozen=True, tag=True, tag_field="action", gc=False):
-    """Bind a pod to a node. `unit` is the pod or gang it belongs to."""
+    """Bind a pod to a node. `unit` is the pod or gang it belongs to.
+
+    `annotations` are merged into the pod as it is bound. `tolerations`, if there are any, are all that the
+    pod must have before it is bound: its own, and those that its tier needs.
+    """
 
     pod: str
     uid: str
     node: str
     unit: str
+    annotations: dict[str, str] = {}
+    tolerations: tuple[Toleration, ...] = ()
 
 
 class EvictPod(msgspec.Struct, frozen=True, tag=True, tag_field="action", gc=False):
@@ -67,4 +76,15 @@ class Say(msgspec.Struct, frozen=True, tag=True, tag_field="action", gc=False):
     message: str
 
 
-Action = BindPod | EvictPod | HoldPod | NominatePod | ReleasePod | Say
+class MarkTiers(msgspec.Struct, frozen=True, tag=True, tag_field="action", gc=False):
+    """Tiers of a policy are to be left alone, or not any more: marks by tier, as they were and as they are.
+
+    Others write them too, so only what differs between the two is to be changed.
+    """
+
+    policy: str
+    before: dict[str, Mark]
+    after: dict[str, Mark]
+
+
+Action = BindPod | EvictPod | HoldPod | NominatePod | ReleasePod | Say | MarkTiers

@@ -7,6 +7,7 @@ line's key must name everything that planning reads of a unit but its place in t
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
 from fairlead.engine.core.commits import Commits
@@ -52,7 +53,14 @@ class Assembly:
         return min(self._settling.values(), default=None)
 
     def pod(self, pod: Pod, now: float) -> None:
-        """Queue a pod that is in no gang, unless it waits for victims."""
+        """Queue a pod that is in no gang, unless it waits for victims; its policy is asked first."""
+        if self._state.book.governs(pod.metadata.uid):
+            self._state.book.again(pod.metadata.uid)
+        else:
+            self.sent(pod, now)
+
+    def sent(self, pod: Pod, now: float) -> None:
+        """Queue a pod that is in no gang, and whose policy, if it has one, was asked."""
         if f"pod:{pod.metadata.uid}" not in self._evictions:
             self.put(pod_unit(pod, pod.spec.priority or 0, self._state.settings.order), now)
 
@@ -77,6 +85,8 @@ class Assembly:
     def put(self, unit: Unit, now: float) -> None:
         """Queue a unit, or bring what is queued up to date; one that makes no sense is held by itself."""
         try:
+            if self._state.book.active:
+                unit = replace(unit, members=tuple(map(self._state.planned, unit.members)))
             groups = group(self._state.room, unit.members)
         except BadObject as error:
             self._queue.drop(unit.id)

@@ -11,7 +11,17 @@ from collections.abc import Iterable
 
 from fairlead.engine.classes import CAPACITY_ANNOTATION
 from fairlead.engine.core.actions import Action, EvictPod, ReleasePod, Say
-from fairlead.engine.core.events import BindFailed, Event, EvictFailed, Gone, Seen, Unread
+from fairlead.engine.core.events import (
+    BindFailed,
+    Event,
+    EvictFailed,
+    Gone,
+    MarksAre,
+    PoliciesAre,
+    Promised,
+    Seen,
+    Unread,
+)
 from fairlead.engine.core.service import Service
 from fairlead.engine.core.standing import Standing, standing_of
 from fairlead.engine.priority import ANNOTATION
@@ -105,6 +115,12 @@ class Core:
                 self._bind_failed(event)
             case EvictFailed():
                 self.service.eviction_failed(event.uid, final=event.final)
+            case PoliciesAre():
+                self.state.policies_are(event.policies, event.exempt)
+            case MarksAre():
+                self.state.book.marks_are(event.policy, event.marks)
+            case Promised():
+                self.state.book.promised(event.uid)
 
     def _reconsider(self, kind: str) -> None:
         # What made an eviction impossible (two budgets over one pod) may have changed.

@@ -6,8 +6,20 @@ import msgspec
 
 from fairlead.kube.meta import Object
 from fairlead.kube.pod import Pod
+from fairlead.policy.marks import Mark
+from fairlead.policy.model import PlacementPolicy
 
-__all__ = ["BindFailed", "Event", "EvictFailed", "Gone", "Seen", "Unread"]
+__all__ = [
+    "BindFailed",
+    "Event",
+    "EvictFailed",
+    "Gone",
+    "MarksAre",
+    "PoliciesAre",
+    "Promised",
+    "Seen",
+    "Unread",
+]
 
 
 class Seen(msgspec.Struct, frozen=True, tag=True, tag_field="event", gc=False):
@@ -51,4 +63,24 @@ class EvictFailed(msgspec.Struct, frozen=True, tag=True, tag_field="event", gc=F
     final: bool = False
 
 
-Event = Seen | Gone | Unread | BindFailed | EvictFailed
+class PoliciesAre(msgspec.Struct, frozen=True, tag=True, tag_field="event", gc=False):
+    """These placement policies hold from now on, and no others; nowhere in the `exempt` namespaces."""
+
+    policies: tuple[PlacementPolicy, ...]
+    exempt: tuple[str, ...] = ()
+
+
+class MarksAre(msgspec.Struct, frozen=True, tag=True, tag_field="event", gc=False):
+    """The tiers of a policy that are left alone, as the API has it."""
+
+    policy: str
+    marks: dict[str, Mark]
+
+
+class Promised(msgspec.Struct, frozen=True, tag=True, tag_field="event", gc=False):
+    """Somebody makes a node for a waiting pod: it need not look for another tier yet."""
+
+    uid: str
+
+
+Event = Seen | Gone | Unread | BindFailed | EvictFailed | PoliciesAre | MarksAre | Promised

@@ -36,7 +36,7 @@ class Holds:
             if told == verdict:
                 return None
             same_kind = told.rules == verdict.rules != frozenset() and (
-                told.unschedulable == verdict.unschedulable
+                (told.unschedulable, told.tier) == (verdict.unschedulable, verdict.tier)
             )
             if same_kind and (not fresh or now < at + _REFRESH_S):
                 return None
@@ -50,8 +50,12 @@ class Holds:
     def told(self, uid: str) -> str:
         """Why a pod was last said to wait, without what was said of preemption; or ""."""
         held = self._said.get(uid)
-        return held[0].message if held else ""
+        return _briefly(held[0]) if held else ""
 
     def all(self) -> list[tuple[str, str, str]]:
         """(pod, why as in `told`, unit) of every held pod, in order of name."""
-        return sorted((key, verdict.message, unit) for verdict, _, key, unit in self._said.values())
+        return sorted((key, _briefly(verdict), unit) for verdict, _, key, unit in self._said.values())
+
+
+def _briefly(verdict: Verdict) -> str:
+    return f"{verdict.message} {verdict.tier}" if verdict.tier else verdict.message

@@ -26,18 +26,20 @@ _PATIENCE = 3
 class Verdict:
     """Why a unit was held: the rules that stood in the way, the text, and whether autoscalers may act.
 
-    `preemption` is why evictions do not help, which is said behind the message.
+    `preemption` is why evictions do not help, and `tier` which tier the pod's policy has it wait for; they
+    are said behind the message.
     """
 
     rules: frozenset[str]
     message: str
     unschedulable: bool = True
     preemption: str = ""
+    tier: str = ""
 
     @property
     def text(self) -> str:
         """All there is to say."""
-        return f"{self.message} {self.preemption}" if self.preemption else self.message
+        return " ".join(filter(None, (self.message, self.preemption, self.tier)))
 
     def about(self, unit: Unit) -> Verdict:
         """The same, as told of one unit: gangs that stand in one line have each their own name."""

@@ -8,6 +8,9 @@ as it would not hold with the remaining victims gone.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
+
+import msgspec
 
 from fairlead.engine.core.actions import Action, BindPod, EvictPod, NominatePod
 from fairlead.engine.core.assembly import Assembly
@@ -25,6 +28,7 @@ from fairlead.engine.settings import Settings
 from fairlead.engine.units import Unit
 from fairlead.engine.victims import Victim
 from fairlead.kube.pod import Pod
+from fairlead.policy.fallback import unschedulable_since
 
 __all__ = ["Service"]
 
@@ -76,6 +80,7 @@ class Service:
             self.commits.wake_at(),
             self.reserver.wake_at(self.queue),
             self.assembly.wake_at(),
+            self.state.book.wake_at(),
         )
         return min((time for time in times if time is not None), default=None)
 
@@ -132,15 +137,34 @@ class Service:
 
     def serve(self) -> None:
         """Go down the order until nobody is left who may be tried and every promise holds."""
+        book = self.state.book
         while True:
+            if book.active:
+                self._ask_policies()
             self.assembly.refresh(self.now, self._abandon)
             self._wake()
             while (line := self.queue.next(self.now)) is not None:
                 self._serve_line(line)
                 self.assembly.refresh(self.now, self._abandon)
                 self._wake()
-            if not self._verify() and not self._reserve():
+            if not self._verify() and not self._reserve() and not book.stirred:
                 break
+
+    def _ask_policies(self) -> None:
+        """Queue pods anew whose policies send them elsewhere than before, or somewhere at last."""
+        pods, marks = self.state.book.refresh(self.now)
+        self.actions += marks
+        for uid, moved in pods.items():
+            pod = self.state.pending.get(uid)
+            if pod is None:
+                continue
+            gang = self.state.gangs.name_of(uid)
+            if gang:
+                self.state.gangs.changed[gang] = None
+                continue
+            if moved:
+                self._abandon(f"pod:{uid}")  # what it was promised is in the tier that it leaves
+            self.assembly.sent(pod, self.now)
 
     def still_good(self, wait: Wait) -> bool:
         """Whether a unit's whole placement holds with all remaining victims gone.
@@ -271,19 +295,31 @@ class Service:
 
     def _bind(self, unit: Unit, placement: Placement) -> None:
         name_of = self.state.snapshot.nodes.name
+        governed = bool(self.state.book.sent)
         for pod, slot in placement:
             key, uid, node = pod.metadata.key, pod.metadata.uid, name_of(slot)
+            bind = BindPod(key, uid, node, unit.gang or unit.name)
+            if governed:
+                bind = self._with_marks(bind, slot)
             self.state.assume(pod, node)
             self.holds.forget(uid)
-            self.actions.append(BindPod(key, uid, node, unit.gang or unit.name))
+            self.actions.append(bind)
         if unit.whole:
             gang = self.state.gangs.get(unit.gang)
             self.commits.begin(unit.gang, self.now, gang.schedule_timeout_s if gang else None)
         self.state.hints.placed()
 
+    def _with_marks(self, bind: BindPod, slot: int) -> BindPod:
+        pod, node = self.state.pending.get(bind.uid), self.state.snapshot.nodes.nodes[slot]
+        if pod is None or node is None:
+            return bind
+        annotations, tolerations = self.state.book.carried(pod, node)
+        return msgspec.structs.replace(bind, annotations=annotations, tolerations=tolerations)
+
     def _make_room(self, unit: Unit, placement: Placement, victims: tuple[Victim, ...]) -> None:
         for pod, slot in placement:
             node = self.state.snapshot.nodes.name(slot)
+            self.state.book.promised(pod.metadata.uid)
             self.actions.append(NominatePod(pod.metadata.key, pod.metadata.uid, node))
         leaving = {victim.pod.metadata.uid: victim for victim in victims}
         deadline = self.now + self._settings.preemption_timeout_s
@@ -310,6 +346,10 @@ class Service:
         self.actions.append(EvictPod(victim.key, victim.pod.metadata.uid, node, unit.name, unit.id, message))
 
     def _hold(self, pod: Pod, verdict: Verdict, unit: str, *, fresh: bool = True) -> None:
+        if self.state.book.active and verdict.unschedulable:
+            uid = pod.metadata.uid
+            self.state.book.held(uid, self.now, unschedulable_since(pod))
+            verdict = replace(verdict, tier=self.state.book.words(uid))
         action = self.holds.say(pod, verdict, unit or pod.metadata.key, self.now, fresh=fresh)
         if action is not None:
             self.actions.append(action)

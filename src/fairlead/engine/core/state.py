@@ -7,13 +7,14 @@ one that reappears under its old name is another pod, and the deletion of the fi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from fairlead.engine.budgets import Budgets
 from fairlead.engine.core.hints import Hints
 from fairlead.engine.gangs import Gangs
+from fairlead.engine.policies.book import Known, PolicyBook
 from fairlead.engine.priority import Priority, priority_of
 from fairlead.engine.room import Nomination, Room
 from fairlead.engine.settings import Settings
@@ -25,6 +26,7 @@ from fairlead.kube.meta import Object
 from fairlead.kube.node import Node
 from fairlead.kube.pod import Pod
 from fairlead.kube.workloads import Job, PodDisruptionBudget, PodGroup, Workload
+from fairlead.policy.model import PlacementPolicy
 
 __all__ = ["KINDS", "State"]
 
@@ -53,6 +55,7 @@ class State:
         self.gangs = Gangs(settings.settle_s)
         self.budgets = Budgets()
         self.hints = Hints()
+        self.book = PolicyBook()
         self.pending: dict[str, Pod] = {}
         self.gated: dict[str, Pod] = {}
         # Pods that we gave a node that the API does not show yet, by UID.
@@ -85,6 +88,8 @@ class State:
             self._placed(pod, priority.value)
         else:
             self._pending(pod, priority.value)
+        if self.book.active:
+            self._enter(pod)
         return pod, priority
 
     def pod_unread(self, remains: Pod, problem: str) -> bool:
@@ -115,13 +120,15 @@ class State:
             self.hints.eased(placed.slot)
         self.gangs.pod_gone(uid)
         self.budgets.settled(uid)
+        self.book.gone(uid)
 
     def assume(self, pod: Pod, node: str) -> None:
         """Our pod was placed by us (the snapshot has it); the API will show it, or we will be told."""
         uid = pod.metadata.uid
-        self.pending.pop(uid, None)
-        self.assumed[uid] = (pod, node)
+        # As the API shows it: what is planned may have been given a tier.
+        self.assumed[uid] = (self.pending.pop(uid, pod), node)
         self.gangs.assume(uid)
+        self.book.assumed(uid, node)
 
     def unassume(self, uid: str) -> Pod | None:
         """That did not come to be: the pod is pending again."""
@@ -133,6 +140,8 @@ class State:
             self.hints.eased(placed.slot)
         self.gangs.unassume(uid)
         self.pending[uid] = pod
+        if self.book.active:
+            self._enter(pod)
         return pod
 
     def ours(self, pod: Pod) -> bool:
@@ -172,6 +181,32 @@ class State:
             return False
         self._ignored[uid] = node
         return True
+
+    def policies_are(self, policies: Iterable[PlacementPolicy], exempt: Iterable[str]) -> None:
+        """These policies hold from now on."""
+        placed = self.snapshot.all_placed()
+        pods = [Known(one.pod.metadata, one.node) for one in placed if not one.leaving]
+        pods += [Known(pod.metadata, waits=True) for pod in self.pending.values()]
+        pods += [Known(pod.metadata) for pod in self.gated.values()]
+        nodes = [node for node in self.snapshot.nodes.nodes if node is not None]
+        self.book.policies_are(policies, exempt, pods, nodes)
+
+    def planned(self, pod: Pod) -> Pod:
+        """A waiting pod as it is planned: with its tier, where a policy governs it."""
+        if not self.book.active:
+            return pod
+        return self.book.planned(self.pending.get(pod.metadata.uid, pod))
+
+    def _enter(self, pod: Pod) -> None:
+        uid = pod.metadata.uid
+        if uid in self.assumed:
+            return
+        if pod.terminal or pod.metadata.deletion_timestamp is not None:
+            self.book.gone(uid)
+            return
+        placed = self.snapshot.placed(pod.metadata.key) if pod.spec.node_name else None
+        metadata = placed.pod.metadata if placed is not None else pod.metadata
+        self.book.pod(Known(metadata, pod.spec.node_name, waits=uid in self.pending))
 
     def _placed(self, pod: Pod, priority: int) -> None:
         key, uid = pod.metadata.key, pod.metadata.uid
@@ -268,12 +303,14 @@ class State:
         match thing:
             case PodDisruptionBudget():
                 self.budgets.seen(thing)
+                self.book.budget(thing)
                 self.hints.budgets()
             case PodGroup():
                 self.gangs.group_seen(thing)
                 self.hints.budgets()
             case Workload() | Job():
                 self.gangs.owner_seen(kind, thing)
+                self.book.owner(kind, thing)
 
     def gone(self, kind: str, namespace: str, name: str) -> None:
         """Anything but a pod is gone."""
@@ -286,11 +323,13 @@ class State:
         match kind:
             case "PodDisruptionBudget":
                 self.budgets.gone(namespace, name)
+                self.book.budget_gone(namespace, name)
                 self.hints.budgets()
             case "PodGroup":
                 self.gangs.group_gone(namespace, name)
             case _:
                 self.gangs.owner_gone(kind, namespace, name)
+                self.book.owner_gone(kind, namespace, name)
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Objects that could not be used, and why, in order of name."""
@@ -308,11 +347,13 @@ class State:
             return
         self.unusable.pop(f"Node {name}", None)
         self.hints.eased(slot)
+        self.book.node(name, node)
 
     def _remove_node(self, name: str) -> None:
         # Its pods no longer count, and neither does it as a domain: who looks beyond nodes may be helped.
         self.hints.eased(self.snapshot.nodes.slot(name))
         self.room.remove_node(name)
+        self.book.node(name, None)
 
     def _follow(self, kind: str) -> None:
         """The snapshot took over a change that no slot tells: say whom it may concern."""

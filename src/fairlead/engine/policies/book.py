@@ -1,0 +1,439 @@
+"""The policy book: for every pod that waits, the tier that its policy sends it to.
+
+It is fed by what the core is told anyway, and asked before planning. The answer depends only on the pods,
+owners, budgets, nodes, policies and marks there are, never on the order in which they came, so planning
+everything anew agrees with planning what changed. Without policies it does nothing but know the owners.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from fairlead.engine.core.actions import MarkTiers
+from fairlead.engine.policies.owners import KnownOwners
+from fairlead.engine.policies.reach import Reach
+from fairlead.engine.policies.sending import Sending, Sent, carried
+from fairlead.engine.policies.slots import Claim, assign
+from fairlead.engine.policies.words import words
+from fairlead.kube.meta import ObjectMeta
+from fairlead.kube.node import Node
+from fairlead.kube.pod import Pod
+from fairlead.kube.tolerations import Toleration
+from fairlead.kube.workloads import Job, PodDisruptionBudget, Workload
+from fairlead.policy.choice import Choice, choose
+from fairlead.policy.fallback import Probes, Waiter
+from fairlead.policy.groups import GroupKey, group_of, ordinal_of, read_mark
+from fairlead.policy.marks import Mark
+from fairlead.policy.matching import Policies
+from fairlead.policy.model import PlacementPolicy
+from fairlead.policy.rule import Demand, Tiers
+from fairlead.policy.workloads import demand_of, workload_of
+
+__all__ = ["Known", "PolicyBook"]
+
+K = TypeVar("K", GroupKey, tuple[str, str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A pod as the book is told of it. `node` is where it is or is about to be; "" is nowhere."""
+
+    metadata: ObjectMeta
+    node: str = ""
+    waits: bool = False
+    """Whether it is ours to place, now."""
+    slot: int | None = None
+    """The slot under which it is being bound: the API does not show its mark yet."""
+
+
+@dataclass(slots=True)
+class _Governed:
+    pod: Known
+    key: GroupKey
+    claim: Claim
+    token: str
+
+
+class PolicyBook:
+    """See the module. `sent` are the answers for waiting pods, by UID.
+
+    Invariant: after `refresh`, every waiting pod that a policy governs has its answer in `sent`, and
+    nobody else has one.
+    """
+
+    def __init__(self) -> None:
+        self.sent: dict[str, Sent] = {}
+        self._policies = Policies()
+        self._owners = KnownOwners()
+        self._budgets: dict[str, PodDisruptionBudget] = {}
+        self._reaches: dict[str, Reach] = {}
+        self._tiers: dict[tuple[str, Demand], Tiers] = {}
+        self._sending = Sending()
+        self._pods: dict[str, _Governed] = {}
+        self._groups: dict[GroupKey, dict[str, None]] = {}
+        self._waiting: dict[GroupKey, dict[str, None]] = {}
+        self._of_controller: dict[tuple[str, str, str], dict[str, None]] = {}
+        self._dirty: dict[GroupKey, None] = {}
+        self._again: dict[str, None] = {}  # pods to be planned anew, whatever their answer
+        self._since: dict[str, float] = {}  # from when a pod's patience with its tier counts
+        self._moved: dict[str, None] = {}  # pods that were sent to another tier than at first
+
+    @property
+    def active(self) -> bool:
+        """Whether there are policies, or pods that were planned under those that are gone."""
+        return bool(self._reaches) or bool(self._again)
+
+    @property
+    def stirred(self) -> bool:
+        """Whether something happened that `refresh` has yet to answer."""
+        return bool(self._dirty or self._again) or any(
+            reach.marks is not reach.told for reach in self._reaches.values()
+        )
+
+    def governs(self, uid: str) -> bool:
+        """Whether a waiting pod must be asked about before it is planned."""
+        governed = self._pods.get(uid)
+        return governed is not None and governed.pod.waits
+
+    # What happens
+
+    def policies_are(
+        self,
+        policies: Iterable[PlacementPolicy],
+        exempt: Iterable[str],
+        pods: Iterable[Known],
+        nodes: Iterable[Node],
+    ) -> None:
+        """These policies hold from now on; `pods` and `nodes` are all there are."""
+        found = Policies(policies, tuple(exempt))
+        if found.exempt == self._policies.exempt and list(found) == list(self._policies):
+            return
+        before, self._reaches = self._reaches, {}
+        self._policies = found
+        for policy in found:
+            reach = before.get(policy.name)
+            if reach is None or reach.policy != policy:
+                reach = Reach(policy, reach.marks if reach is not None else None)
+            self._reaches[policy.name] = reach
+        self._tiers.clear()
+        self._pods.clear()
+        self._groups.clear()
+        self._waiting.clear()
+        self._of_controller.clear()
+        self._dirty.clear()
+        self._sending.clear()
+        for node in nodes:
+            self.node(node.metadata.name, node)
+        for pod in pods:
+            self.pod(pod)
+
+    def marks_are(self, policy: str, marks: dict[str, Mark]) -> None:
+        """What the API says of a policy's tiers."""
+        reach = self._reaches.get(policy)
+        if reach is not None and reach.told_of(marks):
+            self._stir(policy)
+
+    def pod(self, pod: Known) -> None:
+        """A pod as it now is, neither finished nor on its way out."""
+        metadata = pod.metadata
+        uid = metadata.uid
+        workload = workload_of(Pod(metadata), self._owners)
+        policy = self._policies.governing(workload, metadata.labels)
+        if policy is None:
+            if uid in self.sent:
+                self._again[uid] = None
+            self.gone(uid)
+            return
+        key = group_of(policy, workload, metadata.labels)
+        mark = read_mark(metadata.annotations)
+        if mark is not None and mark.policy != policy.name:
+            mark = None
+        if not pod.node and not pod.waits and mark is None:
+            self.gone(uid)  # another's pod without a node: nobody knows yet where it will be
+            return
+        slot = pod.slot if pod.slot is not None else mark.slot if mark is not None else None
+        claim = Claim(
+            uid,
+            (_created(metadata), metadata.name, uid),
+            placed=bool(pod.node),
+            tier=self._reaches[policy.name].tier_of(pod.node) if pod.node else None,
+            slot=slot,
+            ordinal=ordinal_of(policy, workload),
+        )
+        known = self._pods.get(uid)
+        if known is not None and known.key == key and known.claim == claim and known.pod.waits == pod.waits:
+            known.pod = pod
+            return
+        self._leave(uid)
+        if not pod.waits:
+            self._forget(uid)
+        token = (mark.token if mark is not None else "") or uid
+        self._pods[uid] = _Governed(pod, key, claim, token)
+        self._groups.setdefault(key, {})[uid] = None
+        self._dirty[key] = None
+        if pod.waits:
+            self._waiting.setdefault(key, {})[uid] = None
+        if (controller := metadata.controller) is not None:
+            owner = controller.kind, metadata.namespace, controller.name
+            self._of_controller.setdefault(owner, {})[uid] = None
+
+    def gone(self, uid: str) -> None:
+        """A pod is gone, finished or on its way out: it holds no slot."""
+        self._leave(uid)
+        self._forget(uid)
+
+    def again(self, uid: str) -> None:
+        """A waiting pod changed: plan it anew even if it is sent where it was."""
+        self._again[uid] = None
+
+    def assumed(self, uid: str, node: str) -> None:
+        """A waiting pod was given a node."""
+        governed, sent = self._pods.get(uid), self.sent.get(uid)
+        if governed is None or sent is None:
+            return
+        reach = self._reaches[governed.key.policy]
+        reach.succeeded(reach.tier_of(node))
+        self.pod(replace(governed.pod, node=node, waits=False, slot=sent.slot))
+
+    def held(self, uid: str, now: float, since: float | None = None) -> None:
+        """A waiting pod found no room in its tier: its patience begins; `since`: or began, by its status."""
+        sent = self.sent.get(uid)
+        if sent is None or uid in self._since:
+            return
+        if sent.choice.tier is not None and sent.policy.spec.enforce == "required":
+            began = now if since is None or uid in self._moved else min(since, now)
+            self._since[uid] = began
+            self._reaches[sent.policy.name].look_at(began + sent.policy.spec.fallback.after_s)
+
+    def promised(self, uid: str) -> None:
+        """A waiting pod was promised a node, or somebody is making one for it: its patience begins anew."""
+        if self._since.pop(uid, None) is not None:
+            self._moved[uid] = None
+
+    def owner(self, kind: str, owner: Workload | Job) -> None:
+        """An owner as it now is."""
+        identity, anything = self._owners.seen(kind, owner)
+        if not self._reaches or not anything:
+            return
+        namespace = owner.metadata.namespace
+        if identity:
+            for uid in list(self._of_controller.get((kind, namespace, owner.metadata.name), ())):
+                self.pod(self._pods[uid].pod)
+        self._stir_within(namespace)
+
+    def owner_gone(self, kind: str, namespace: str, name: str) -> None:
+        """An owner is gone; its pods follow, or are orphaned, which they show themselves."""
+        self._owners.gone(kind, namespace, name)
+
+    def budget(self, budget: PodDisruptionBudget) -> None:
+        """A budget as it now is."""
+        known = self._budgets.get(budget.metadata.key)
+        self._budgets[budget.metadata.key] = budget
+        if known is None or known.spec != budget.spec:
+            self._stir_within(budget.metadata.namespace)
+
+    def budget_gone(self, namespace: str, name: str) -> None:
+        """A budget is gone."""
+        if self._budgets.pop(f"{namespace}/{name}", None) is not None:
+            self._stir_within(namespace)
+
+    def node(self, name: str, node: Node | None) -> None:
+        """A node as it now is; None: it is gone."""
+        for policy, reach in self._reaches.items():
+            if reach.node(name, node):
+                for governed in [one for one in self._pods.values() if one.pod.node == name]:
+                    self.pod(governed.pod)
+                self._stir(policy)
+
+    # Answers
+
+    def refresh(self, now: float) -> tuple[dict[str, bool], list[MarkTiers]]:
+        """Bring the answers up to date: waiting pods to be planned anew, and tiers to be marked.
+
+        Of each pod, by UID, is said whether it was sent to another tier before.
+        """
+        for name, reach in self._reaches.items():
+            if reach.restless(now):
+                reach.decide(list(self._waiters(name)), self._probes(name), now)
+            if reach.marks is not reach.told:
+                self._stir(name)
+        changed = dict.fromkeys(self._again, False)
+        self._again = {}
+        dirty, self._dirty = sorted(self._dirty), {}
+        for key in dirty:
+            changed.update(self._assign(key, now))
+        marks = []
+        for name, reach in self._reaches.items():
+            if reach.marks is not reach.told:
+                marks.append(MarkTiers(name, dict(reach.told), dict(reach.marks)))
+                reach.told = reach.marks
+        return changed, marks
+
+    def wake_at(self) -> float | None:
+        """When time alone may change an answer."""
+        return min((reach.due for reach in self._reaches.values() if reach.due is not None), default=None)
+
+    def planned(self, pod: Pod) -> Pod:
+        """The pod to plan in place of one that waits; the same if no policy governs it."""
+        sent = self.sent.get(pod.metadata.uid)
+        return pod if sent is None else self._sending.pod(pod, sent)
+
+    def carried(self, pod: Pod, node: Node) -> tuple[dict[str, str], tuple[Toleration, ...]]:
+        """What a pod's bind to a node brings along; see `sending.carried`."""
+        sent = self.sent.get(pod.metadata.uid)
+        if sent is None:
+            return {}, ()
+        return carried(pod, sent, self._reaches[sent.policy.name].tier_of(node.metadata.name), node)
+
+    def words(self, uid: str) -> str:
+        """Which tier a pod waits for, and why; "" where no tier keeps it waiting."""
+        sent = self.sent.get(uid)
+        return "" if sent is None else words(sent, self._reaches[sent.policy.name])
+
+    # Helpers
+
+    def _assign(self, key: GroupKey, now: float) -> Iterator[tuple[str, bool]]:
+        """Answer for the waiting pods of a group: those whose answer is another, and whether they move."""
+        waiting = self._waiting.get(key)
+        policy = self._policies.get(key.policy)
+        if not waiting or policy is None:
+            return
+        reach = self._reaches[policy.name]
+        claims = [self._pods[uid].claim for uid in self._groups[key]]
+        tiers = self._tiers_of(policy, key, len(claims), next(iter(waiting)))
+        slots = assign(claims, tiers)
+        held: dict[str, int] = {}
+        for claim in claims:
+            if claim.placed and claim.tier is not None:
+                name = policy.spec.tiers[claim.tier].name
+                held[name] = held.get(name, 0) + 1
+        for uid in sorted(waiting, key=lambda uid: self._pods[uid].claim.order):
+            governed = self._pods[uid]
+            choice = self._choose(governed, reach, tiers, slots[uid], pods=len(claims), held=held, now=now)
+            sent = Sent(policy, slots[uid], choice)
+            if choice.tier is not None:
+                name = policy.spec.tiers[choice.tier].name
+                held[name] = held.get(name, 0) + 1
+            before = self.sent.get(uid)
+            self.sent[uid] = sent
+            if not sent.like(before):
+                moved = before is not None and before.choice.tier != choice.tier
+                if moved:
+                    self._since.pop(uid, None)
+                    self._moved[uid] = None
+                yield uid, moved
+
+    def _choose(
+        self,
+        governed: _Governed,
+        reach: Reach,
+        tiers: Tiers,
+        slot: int,
+        *,
+        pods: int,
+        held: dict[str, int],
+        now: float,
+    ) -> Choice:
+        policy, token = reach.policy, governed.token
+        one_workload = policy.spec.group_by == "workload"
+        workload = workload_of(Pod(governed.pod.metadata), self._owners)
+        single = workload.is_single(slot if one_workload else None)
+        tried = {tier for tier, mark in reach.marks if mark.probe == token and mark.probed(now)}
+
+        def chosen() -> Choice:
+            return choose(
+                policy,
+                tiers,
+                slot,
+                desired=workload.replicas if one_workload else pods,
+                single=single,
+                unavailable={tier for tier, _ in reach.marks} - tried,
+                held=held,
+            )
+
+        choice = chosen()
+        if choice.why in ("rule", "full"):
+            return choice
+        wish = policy.spec.single
+        own = wish.tier if single and wish is not None else _name(tiers, slot)
+        if own not in tried and reach.marks.may_probe(own, now):
+            # After the cool-down one pod tries the tier, while others go on to skip it.
+            claimed = reach.marks.claim_probe(own, token, now)
+            if claimed is not None:
+                reach.marks = claimed
+                tried.add(own)
+                choice = chosen()
+        return choice
+
+    def _tiers_of(self, policy: PlacementPolicy, key: GroupKey, pods: int, some: str) -> Tiers:
+        demand = Demand()
+        if any(tier.min == "pdb" for tier in policy.spec.tiers):
+            metadata = self._pods[some].pod.metadata
+            wanted = workload_of(Pod(metadata), self._owners).replicas
+            demand = demand_of(self._budgets.values(), key.namespace, metadata.labels, wanted or pods)
+        found = self._tiers.get((policy.name, demand))
+        if found is None:
+            found = self._tiers[policy.name, demand] = Tiers(policy.spec.tiers, demand)
+        return found
+
+    def _waiters(self, policy: str) -> Iterator[Waiter]:
+        for key, uids in self._waiting.items():
+            if key.policy != policy:
+                continue
+            for uid in uids:
+                sent, since = self.sent.get(uid), self._since.get(uid)
+                if since is not None and sent is not None and sent.choice.tier is not None:
+                    governed = self._pods[uid]
+                    yield Waiter(uid, governed.pod.metadata.key, sent.choice.tier, governed.token, since)
+
+    def _probes(self, policy: str) -> Probes:
+        tokens = {mark.probe for _, mark in self._reaches[policy].marks if mark.probe}
+        if not tokens:
+            return Probes()
+        mine = [one for one in self._pods.values() if one.token in tokens]
+        return Probes(
+            frozenset(one.token for one in mine),
+            {one.token: one.claim.tier for one in mine if one.claim.placed},
+        )
+
+    def _leave(self, uid: str) -> None:
+        governed = self._pods.pop(uid, None)
+        if governed is None:
+            return
+        metadata = governed.pod.metadata
+        self._dirty[governed.key] = None
+        _discard(self._groups, governed.key, uid)
+        if governed.pod.waits:
+            _discard(self._waiting, governed.key, uid)
+        if (controller := metadata.controller) is not None:
+            _discard(self._of_controller, (controller.kind, metadata.namespace, controller.name), uid)
+
+    def _forget(self, uid: str) -> None:
+        self.sent.pop(uid, None)
+        self._since.pop(uid, None)
+        self._moved.pop(uid, None)
+
+    def _stir(self, policy: str) -> None:
+        self._dirty.update(dict.fromkeys(key for key in self._waiting if key.policy == policy))
+
+    def _stir_within(self, namespace: str) -> None:
+        self._dirty.update(dict.fromkeys(key for key in self._waiting if key.namespace == namespace))
+
+
+def _created(metadata: ObjectMeta) -> float:
+    created = metadata.creation_timestamp
+    return created.timestamp() if created is not None else 0.0
+
+
+def _name(tiers: Tiers, slot: int) -> str:
+    index = tiers.of_slot(slot)
+    return "" if index is None else tiers.tiers[index].name
+
+
+def _discard(index: dict[K, dict[str, None]], key: K, uid: str) -> None:
+    members = index[key]
+    del members[uid]
+    if not members:
+        del index[key]

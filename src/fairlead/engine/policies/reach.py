@@ -1,0 +1,109 @@
+"""The nodes of one policy's tiers, and which of its tiers are left alone.
+
+What marks a tier is decided in `fairlead.policy.fallback`, as for every door; here is what it is decided
+from. The scheduler moves its pods on by planning them anew, so nothing is ever deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fairlead.kube.node import Node
+from fairlead.policy.fallback import Nodes, Probes, Waiter, decide, is_schedulable
+from fairlead.policy.marks import Mark, Marks
+from fairlead.policy.model import PlacementPolicy
+from fairlead.policy.nodes import tier_of_node
+
+__all__ = ["Reach"]
+
+
+class Reach:
+    """See the module. `marks` hold now; `told` are those that others were told of last.
+
+    `due` is when to decide again though nothing happens.
+    """
+
+    __slots__ = ("_before", "_changed", "_nodes", "due", "marks", "policy", "told")
+
+    def __init__(self, policy: PlacementPolicy, marks: Marks | None = None) -> None:
+        self.policy = policy
+        cool_down_s = policy.spec.fallback.cool_down_s
+        known = {} if marks is None else dict(marks)
+        self.marks = self.told = Marks(cool_down_s, known).only(tier.name for tier in policy.spec.tiers)
+        self.due: float | None = None
+        self._nodes: dict[str, tuple[int | None, bool, float]] = {}  # tier, schedulable, created
+        self._before: Nodes | None = None
+        self._changed = True
+
+    def node(self, name: str, node: Node | None) -> bool:
+        """A node as it now is, None: gone. Whether it belongs to another tier than before."""
+        before = self._nodes.get(name)
+        if node is None:
+            self._nodes.pop(name, None)
+            after = None
+        else:
+            created = node.metadata.creation_timestamp
+            after = self._nodes[name] = (
+                tier_of_node(self.policy, name, node.metadata.labels),
+                is_schedulable(node),
+                created.timestamp() if created is not None else 0.0,
+            )
+        self._changed |= before != after
+        return (before[0] if before else None) != (after[0] if after else None)
+
+    def tier_of(self, node: str) -> int | None:
+        """The tier of a node; None: of none, or not known."""
+        found = self._nodes.get(node)
+        return found[0] if found is not None else None
+
+    def told_of(self, marks: dict[str, Mark]) -> bool:
+        """What the API says of the marks; whether that is news."""
+        names = [tier.name for tier in self.policy.spec.tiers]
+        heard = Marks(self.marks.cool_down_s, dict(marks)).only(names)
+        news = heard != self.marks
+        if news:
+            self.marks, self._changed = heard, True
+        self.told = self.marks
+        return news
+
+    def restless(self, now: float) -> bool:
+        """Whether there is something to decide."""
+        return self._changed or (self.due is not None and self.due <= now)
+
+    def decide(self, waiters: Sequence[Waiter], probes: Probes, now: float) -> None:
+        """Bring the marks up to date."""
+        nodes = self._tally()
+        decision = decide(self.policy, self.marks, waiters, nodes, now, before=self._before, probes=probes)
+        self.marks, self.due = decision.marks, decision.wake_at
+        self._before, self._changed = nodes, False
+
+    def look_at(self, time: float) -> None:
+        """Decide again at this time at the latest."""
+        self.due = time if self.due is None else min(self.due, time)
+
+    def succeeded(self, tier: int | None) -> None:
+        """A pod got a place in a tier."""
+        if tier is not None:
+            self.marks = self.marks.succeeded(self.policy.spec.tiers[tier].name)
+
+    def trouble(self, tier: int) -> str:
+        """Why a tier takes nobody, as far as its nodes tell; or ""."""
+        mine = [open_ for index, open_, _ in self._nodes.values() if index == tier]
+        if any(mine):
+            return ""
+        names = self.policy.spec.tiers[tier].names
+        nodes = f"node {names[0]}" if len(names) == 1 and not self.policy.spec.tiers[tier].nodes else ""
+        if not mine:
+            return f"{nodes} does not exist" if nodes else "it has no nodes"
+        return f"{nodes} is cordoned, not ready or to be removed" if nodes else "none of its nodes takes pods"
+
+    def _tally(self) -> Nodes:
+        count = len(self.policy.spec.tiers)
+        schedulable: list[dict[str, float]] = [{} for _ in range(count)]
+        everything = [0] * count
+        for name, (tier, open_, created) in self._nodes.items():
+            if tier is not None:
+                everything[tier] += 1
+                if open_:
+                    schedulable[tier][name] = created
+        return Nodes(tuple(schedulable), tuple(everything))

@@ -1,0 +1,292 @@
+"""The scheduler sends each pod that waits to the tier of its slot, and falls back without deleting."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from fairlead.engine.core.actions import BindPod, MarkTiers
+from fairlead.engine.core.events import MarksAre, PoliciesAre
+from fairlead.engine.settings import Settings
+from fairlead.policy.marks import Marks
+from fairlead.policy.names import DELETION_COST, POLICY_ANNOTATION, SLOT_ANNOTATION, TIER_ANNOTATION
+from support.cluster_of import Running, seen
+from support.policies import policy
+from support.units import EPOCH, budget, node, pod, workload
+
+BASE = {"name": "base", "max": 10}
+BURST = {
+    "name": "burst",
+    "names": ["virtual"],
+    "tolerations": [{"key": "virtual-kubelet.io/provider", "operator": "Exists"}],
+}
+VIRTUAL = node("virtual", cpu=1000, taints=[{"key": "virtual-kubelet.io/provider", "effect": "NoSchedule"}])
+
+
+def under(*policies: Any, things: list[dict[str, Any]], settings: Settings | None = None) -> Running:
+    """A core with these policies that has seen these objects, with all that follows done."""
+    world = Running(settings or Settings())
+    world.tell(PoliciesAre(tuple(policies), ("kube-system",)))
+    return world.add(*things)
+
+
+def web(number: int, *, on: str = "", created: float = 0.0, **more: Any) -> dict[str, Any]:
+    """Pod `number` of Deployment web."""
+    owner = {"kind": "ReplicaSet", "name": "web-1", "uid": "rs", "apiVersion": "apps/v1", "controller": True}
+    labels = {"app": "web", "pod-template-hash": "1"}
+    return pod(f"web-{number:02}", on=on, created=created, owner=owner, labels=labels, **more)
+
+
+def deployment(replicas: int) -> list[dict[str, Any]]:
+    """Deployment web and its ReplicaSet."""
+    above = {"kind": "Deployment", "name": "web", "uid": "uid-Deployment-web", "apiVersion": "apps/v1"}
+    replica_set = workload("ReplicaSet", "web-1", replicas=replicas, owner=above | {"controller": True})
+    replica_set["metadata"]["uid"] = "rs"
+    return [workload("Deployment", "web", replicas=replicas), replica_set]
+
+
+def spots(number: int) -> list[dict[str, Any]]:
+    """That many spot nodes, and one on demand."""
+    nodes = [node(f"spot-{index}", cpu=32, labels={"capacity": "spot"}) for index in range(number)]
+    return [*nodes, node("demand-0", cpu=64, labels={"capacity": "on-demand"})]
+
+
+def split(world: Running) -> Counter[str]:
+    """Pods per kind of node."""
+    return Counter(name.partition("-")[0] for name in world.bound.values())
+
+
+# The split
+
+
+def test_three_of_ten_replicas_are_kept_on_demand():
+    world = under(policy(), things=[*spots(3), *deployment(10), *(web(n) for n in range(10))])
+    assert split(world) == {"spot": 7, "demand": 3}
+
+
+def test_at_most_ten_pods_are_on_base_and_the_rest_bursts():
+    burst = policy("burst", BASE, BURST, groupBy="policy")
+    nodes = [node("n1", cpu=8), node("n2", cpu=8), VIRTUAL]
+    world = under(burst, things=[*nodes, *(pod(f"p{n:02}") for n in range(5))])
+    assert split(world) == {"n1": 3, "n2": 2}
+    world.add(*(pod(f"p{n:02}", created=n) for n in range(5, 20)))
+    assert split(world)["virtual"] == 10
+    world.remove(*(f"p{n:02}" for n in range(3))).add(*(pod(f"q{n}", created=50) for n in range(4)))
+    assert split(world)["virtual"] == 11
+
+
+def test_finished_and_terminating_pods_hold_no_slot():
+    burst = policy("burst", BASE | {"max": 2}, BURST, groupBy="policy")
+    world = under(burst, things=[node("n1"), VIRTUAL, pod("a"), pod("b")])
+    world.add(pod("a", on="n1", phase="Succeeded"), pod("b", on="n1", terminating=True))
+    world.add(pod("c", created=5), pod("d", created=6), pod("e", created=7))
+    assert {name: world.bound[f"default/{name}"] for name in "cde"} == {"c": "n1", "d": "n1", "e": "virtual"}
+
+
+def test_namespaces_and_label_values_are_groups_of_their_own():
+    burst = policy("burst", BASE | {"max": 1}, BURST, groupBy={"label": "app"})
+    pods = [
+        pod(f"{app}{n}", namespace=space, labels={"app": app} if app else {})
+        for space in ("one", "two")
+        for app in ("a", "b", "")
+        for n in range(2)
+    ]
+    world = under(burst, things=[node("n1", cpu=32), VIRTUAL, *pods])
+    assert Counter(world.bound.values()) == {"n1": 6, "virtual": 6}
+
+
+def test_pods_that_were_there_before_the_policy_hold_slots_of_their_nodes_tiers():
+    burst = policy("burst", BASE | {"max": 2}, BURST, groupBy="policy")
+    things = [node("n1", cpu=8), VIRTUAL, pod("a", on="virtual"), pod("b", on="n1")]
+    world = Running(Settings()).add(*things)
+    world.tell(PoliciesAre((burst,)))
+    world.add(pod("c", created=5), pod("d", created=6))
+    assert world.bound["default/c"] == "n1"
+    assert world.bound["default/d"] == "virtual"
+
+
+def test_an_ordinal_decides_the_slot():
+    things = [*spots(1), workload("StatefulSet", "db", replicas=3)]
+    owner = {"kind": "StatefulSet", "name": "db", "uid": "uid-StatefulSet-db", "apiVersion": "apps/v1"}
+    pods = [pod(f"db-{n}", owner=owner | {"controller": True}, created=9 - n) for n in range(3)]
+    world = under(policy(), things=[*things, *pods])
+    assert world.bound["default/db-0"] == "demand-0"
+    assert split(world) == {"spot": 2, "demand": 1}
+
+
+def test_a_single_replica_goes_where_single_replicas_go():
+    single = policy("web", singleReplica="on-demand")
+    world = under(single, things=[*spots(1), *deployment(1), web(0)])
+    assert split(world) == {"demand": 1}
+
+
+def test_as_many_as_the_budget_demands_are_off_spot():
+    tiers = ({"name": "spot", "nodes": {"capacity": "spot"}, "volatile": True},)
+    demand = {"name": "on-demand", "nodes": {"capacity": "on-demand"}, "min": "pdb"}
+    protecting = budget("web", {"app": "web"}, allowed=4)
+    protecting["spec"]["minAvailable"] = 6
+    things = [*spots(2), protecting, *deployment(10), *(web(n) for n in range(10))]
+    assert split(under(policy("web", *tiers, demand), things=things)) == {"spot": 4, "demand": 6}
+
+
+def test_pods_that_no_policy_governs_are_planned_as_ever():
+    only_shop = policy("burst", BASE | {"max": 0}, BURST, groupBy="policy", match={"namespaces": ["shop"]})
+    world = under(only_shop, things=[node("n1"), VIRTUAL, pod("a"), pod("b", namespace="shop")])
+    assert world.bound == {"default/a": "n1", "shop/b": "virtual"}
+
+
+def test_members_of_a_gang_take_slots_too():
+    burst = policy("burst", BASE | {"max": 2}, BURST, groupBy="policy")
+    gang = [pod(f"g{n}", gang="g", minimum=4) for n in range(4)]
+    world = under(burst, things=[node("n1"), VIRTUAL, *gang])
+    assert Counter(world.bound.values()) == {"n1": 2, "virtual": 2}
+
+
+# What a bind brings along
+
+
+def test_a_bind_carries_slot_tier_and_deletion_cost_and_the_tolerations_that_are_missing():
+    burst = policy("burst", BASE | {"max": 1}, BURST, groupBy="policy")
+    world = under(burst, things=[node("n1"), VIRTUAL, pod("a"), pod("b")])
+    first, second = (action for action in world.log if isinstance(action, BindPod))
+    assert first.annotations == {
+        POLICY_ANNOTATION: "burst", SLOT_ANNOTATION: "1", TIER_ANNOTATION: "base", DELETION_COST: "-1"
+    }  # fmt: skip
+    assert first.tolerations == ()
+    assert second.annotations[SLOT_ANNOTATION] == "2"
+    assert [one.key for one in second.tolerations] == ["virtual-kubelet.io/provider"]
+
+
+def test_a_deletion_cost_of_the_users_own_stays():
+    world = under(policy("p", BASE), things=[node("n1"), pod("a", annotations={DELETION_COST: "7"})])
+    assert world.pods["default/a"].metadata.annotations[DELETION_COST] == "7"
+
+
+def test_an_exclusive_tier_gives_each_pod_a_node():
+    alone = policy("alone", {"name": "all", "exclusive": True})
+    world = under(alone, things=[node("n1"), node("n2"), pod("a"), pod("b"), pod("c")])
+    assert sorted(world.bound.values()) == ["n1", "n2"]
+    assert world.remove("a").after(20).bound.keys() == {"default/b", "default/c"}
+
+
+def test_a_preferred_tier_never_keeps_a_pod_waiting():
+    soft = policy("web", enforce="preferred")
+    world = under(soft, things=[node("demand-0", cpu=64, labels={"capacity": "on-demand"}),
+                                *deployment(10), *(web(n) for n in range(10))])  # fmt: skip
+    assert split(world) == {"demand": 10}
+    world = under(soft, things=[*spots(2), *deployment(10), *(web(n) for n in range(10))])
+    assert split(world) == {"spot": 7, "demand": 3}
+
+
+# Marks of admission
+
+
+def test_the_slot_of_an_admission_is_kept():
+    burst = policy("burst", BASE | {"max": 1}, BURST, groupBy="policy")
+    marks = {POLICY_ANNOTATION: "burst", SLOT_ANNOTATION: "1", "fairlead.dev/slot-token": "t"}
+    world = under(burst, things=[node("n1"), VIRTUAL, pod("a"), pod("b", annotations=marks)])
+    assert world.bound == {"default/a": "virtual", "default/b": "n1"}
+
+
+def test_a_slot_that_was_copied_from_another_pod_is_nobodys():
+    burst = policy("burst", BASE | {"max": 1}, BURST, groupBy="policy")
+    marks = {POLICY_ANNOTATION: "burst", SLOT_ANNOTATION: "1"}
+    pods = [pod(f"p{n}", annotations=marks) for n in range(3)]
+    world = under(burst, things=[node("n1"), VIRTUAL, *pods])
+    assert Counter(world.bound.values()) == {"n1": 1, "virtual": 2}
+
+
+# Fallback
+
+
+def test_a_full_tier_passes_its_pods_on_after_a_while_and_says_so_until_then():
+    burst = policy("burst", BASE, BURST, groupBy="policy")
+    world = under(burst, things=[node("n1", cpu=2), VIRTUAL, *(pod(f"p{n}") for n in range(4))])
+    assert Counter(world.bound.values()) == {"n1": 2}
+    assert "waits for tier base" in world.holds()["default/p3"].message
+    assert world.after(119).bound.keys() == {"default/p0", "default/p1"}
+    assert Counter(world.after(2).bound.values()) == {"n1": 2, "virtual": 2}
+    # Others do not wait: the tier is left alone for a minute, then one pod tries it.
+    assert world.add(pod("q", created=130)).bound["default/q"] == "virtual"
+    assert world.evicted == world.released == []
+
+
+def test_a_min_does_not_fall_back_unless_its_tier_says_so():
+    spot_only = [node("spot-0", cpu=64, labels={"capacity": "spot"})]
+    things = [*spot_only, *deployment(10), *(web(n) for n in range(10))]
+    assert split(under(policy(), things=things).after(600)) == {"spot": 7}
+    yielding = policy(
+        "web",
+        {"name": "spot", "nodes": {"capacity": "spot"}},
+        {"name": "on-demand", "nodes": {"capacity": "on-demand"}, "min": "30%", "fallback": True},
+    )
+    assert split(under(yielding, things=things).after(600)) == {"spot": 10}
+
+
+def test_a_tier_that_loses_its_last_node_is_left_at_once():
+    world = under(policy(), things=[*spots(2), *deployment(10), *(web(n) for n in range(10))])
+    lost = [key.partition("/")[2] for key, name in world.bound.items() if name.startswith("spot")]
+    cordoned = [node(f"spot-{n}", cpu=32, labels={"capacity": "spot"}, unschedulable=True) for n in (0, 1)]
+    world.add(*cordoned)
+    assert [action.policy for action in world.log if isinstance(action, MarkTiers)] == ["web"]
+    world.remove(*lost).add(*(web(n, created=50) for n in range(20, 27)))
+    assert split(world) == {"demand": 10}
+
+
+def test_a_node_that_appears_ends_the_cool_down():
+    world = under(policy(), things=[*spots(1), *deployment(10), *(web(n) for n in range(3))])
+    world.add(node("spot-0", cpu=32, labels={"capacity": "spot"}, unschedulable=True))
+    world.add(web(3, created=9))
+    assert world.bound["default/web-03"] == "demand-0"
+    world.add(node("spot-1", cpu=32, labels={"capacity": "spot"}), web(4, created=10))
+    assert world.bound["default/web-04"] == "spot-1"
+
+
+def test_marks_of_others_count():
+    world = under(policy(), things=[*spots(2), *deployment(10)])
+    now = EPOCH.timestamp() + world.now
+    world.tell(MarksAre("web", dict(Marks(60).failed("spot", now))))
+    assert split(world.add(*(web(n) for n in range(10)))) == {"demand": 10}
+
+
+def test_after_the_cool_down_one_pod_tries_and_its_success_opens_the_tier():
+    world = under(policy(), things=[*spots(2), *deployment(10)])
+    now = EPOCH.timestamp() + world.now
+    world.tell(MarksAre("web", dict(Marks(60).failed("spot", now))))
+    world.after(61).add(*(web(n) for n in range(10)))
+    assert split(world) == {"demand": 9, "spot": 1}
+    assert split(world.add(*(web(n, created=200) for n in (11, 12, 13)))) == {"demand": 10, "spot": 3}
+
+
+def test_a_pod_that_waits_moves_up_when_another_leaves():
+    burst = policy("burst", BASE | {"max": 1}, {"name": "burst", "names": ["virtual"]}, groupBy="policy")
+    world = under(burst, things=[node("n1"), pod("a"), pod("b", created=1)])
+    assert world.bound == {"default/a": "n1"}
+    assert world.holds()["default/b"].message.endswith(
+        "Policy burst: waits for tier burst, by its place in the order; the next after 2m "
+        "(node virtual does not exist)."
+    )
+    assert world.remove("a").after(15).bound == {"default/b": "n1"}
+
+
+def test_pods_beyond_every_max_wait_and_are_told_so():
+    world = under(
+        policy("few", BASE | {"max": 1}, groupBy="policy"), things=[node("n1"), pod("a"), pod("b", created=1)]
+    )
+    assert world.holds()["default/b"].message.endswith("Policy few: every tier has reached its max.")
+    assert world.remove("a").after(15).bound == {"default/b": "n1"}
+
+
+def test_when_the_policy_goes_pods_are_planned_without_it():
+    world = under(policy("few", BASE | {"max": 0}, groupBy="policy"), things=[node("n1"), pod("a")])
+    assert world.bound == {}
+    world.settle(world.tell(PoliciesAre(())))
+    assert world.after(15).bound == {"default/a": "n1"}
+
+
+def test_nothing_happens_when_nothing_changes():
+    things = [*spots(2), *deployment(12), *(web(n) for n in range(12))]
+    world = under(policy(), things=things)
+    assert world.tell(*(seen(thing) for thing in things if thing["kind"] != "Pod")) == []
+    assert world.tell(PoliciesAre((policy(),), ("kube-system",))) == []
+    assert world.after(3600).actions == []
