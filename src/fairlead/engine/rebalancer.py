@@ -102,6 +102,11 @@ class Rebalancer:
                 self._owners.pop((kind, namespace, name), None)
         self._snapshot.remove(kind, namespace, name)
 
+    def keep(self, ledger: Ledger) -> None:
+        """A ledger that is no object of the API: who admits pods in this process has it in memory."""
+        self._standing = None
+        self._ledgers[f"{ledger.key.namespace}/{ledger.key.ledger_name}"] = ledger
+
     def promised(self, uid: str, at: float) -> None:
         """Somebody promised a pod a place: its patience begins anew."""
         self._promised[uid] = max(at, self._promised.get(uid, 0.0))

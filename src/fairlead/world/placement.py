@@ -117,6 +117,7 @@ class Placement:
         if name in tried:
             self.marks[policy.name] = marks.claim_probe(name, token, now) or marks
         self._ledgers[key] = after
+        self.machine.keep(after)
         return placing
 
     def _ledger(

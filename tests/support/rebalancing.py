@@ -1,0 +1,99 @@
+"""A rebalancer beside a cluster whose pods a webhook steers, and what befalls their nodes."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from support.admission import Tiered, tiered
+from support.cluster import Cluster
+from support.door import DoorProcess
+from support.workloads import is_ready
+
+__all__ = ["Rebalanced", "rebalanced"]
+
+Manifest = dict[str, Any]
+
+# Fast enough to be watched, slow enough to be one at a time.
+PACE = {"minPodAge": "1s", "perMinute": 600, "stabilize": "1s"}
+
+
+class Rebalanced:
+    """A corner with nodes of two tiers, a webhook and a rebalancer that read the same file of policies."""
+
+    def __init__(self, corner: Tiered, folder: Path) -> None:
+        self.corner = corner
+        self.cluster = corner.cluster
+        self.doors: list[DoorProcess] = []
+        self._file = folder / "rebalanced.yaml"
+
+    def policies(self, *policies: Manifest) -> None:
+        """Write the file, and start a webhook that reads it."""
+        self._file.write_text(yaml.safe_dump_all(policies))
+        self.corner.run(*policies)
+
+    def start(self, *arguments: str) -> DoorProcess:
+        """Start a rebalancer."""
+        door = DoorProcess(
+            self.cluster.kubeconfig,
+            "rebalance",
+            f"--policies={self._file}",
+            f"--system-namespace={self.corner.system}",
+            *arguments,
+        )
+        self.doors.append(door)
+        return door
+
+    def running(self, *policies: Manifest) -> DoorProcess:
+        """Webhook and rebalancer, at work."""
+        self.policies(*policies)
+        door = self.start()
+        door.wait_for("synced")
+        return door
+
+    def nodes(self, tier: str) -> list[str]:
+        """The names of a tier's nodes."""
+        selector = f"test={self.cluster.namespace},capacity={tier}"
+        return [one["metadata"]["name"] for one in self.cluster.list("Node", labelSelector=selector)["items"]]
+
+    def lose(self, *names: str) -> None:
+        """The nodes are gone, and so are, as when the cluster's garbage is collected, their pods."""
+        for name in names:
+            self.cluster.delete("Node", name)
+        for item in self.cluster.list("Pod")["items"]:
+            if item["spec"].get("nodeName") in names:
+                self.cluster.try_delete("Pod", item["metadata"]["name"], gracePeriodSeconds=0)
+
+    def cordon(self, *names: str) -> None:
+        for name in names:
+            self.cluster.patch("Node", name, {"spec": {"unschedulable": True}})
+
+    def lies(self, app: str, **split: int) -> list[Manifest]:
+        """Wait until the workload's pods are Ready and lie over the tiers like this."""
+        wanted = Counter({name.replace("_", "-"): number for name, number in split.items()})
+
+        def look() -> list[Manifest] | None:
+            items = self.corner.pods(app)
+            fine = len(items) == wanted.total() and all(map(is_ready, items))
+            return items if fine and self.corner.split(items) == wanted else None
+
+        found = self.cluster.wait(look, f"{app} to lie {dict(wanted)}")
+        assert found is not None
+        return found
+
+
+@contextlib.contextmanager
+def rebalanced(cluster: Cluster, folder: Path) -> Iterator[Rebalanced]:
+    """A corner that is tidied up, its doors ended, when the test is over."""
+    with tiered(cluster) as corner:
+        own = Rebalanced(corner, folder)
+        try:
+            yield own
+        finally:
+            for door in own.doors:
+                door.close()
