@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -48,3 +47,97 @@ def test_all_spot_lost_at_once_never_takes_a_workload_below_its_budget(corner: R
         corner.corner.nodes(spot=2, on_demand=0)
         corner.lies("web", spot=6, on_demand=4)
         assert least_ready(moments()) >= 4
+
+
+@pytest.mark.slow
+def test_nodes_that_are_cordoned_and_then_drained_by_somebody_else(corner: Rebalanced) -> None:
+    corner.corner.nodes()
+    corner.running(spot_and_on_demand(corner))
+    corner.cluster.create(budget("web", {"app": "web"}, minAvailable=4))
+    corner.corner.deploy("web", 10)
+    corner.lies("web", spot=6, on_demand=4)
+
+    with corner.corner.watching("web") as moments:
+        doomed = corner.nodes("spot")
+        corner.cordon(*doomed)
+        corner.drain(*doomed)
+        corner.lies("web", on_demand=10)
+        for name in doomed:
+            corner.cluster.delete("Node", name)
+        corner.corner.nodes(spot=2, on_demand=0)
+        corner.lies("web", spot=6, on_demand=4)
+        assert least_ready(moments()) >= 4
+
+
+@pytest.mark.slow
+def test_where_no_spot_can_be_had_pods_go_on_demand_and_return_when_it_can(corner: Rebalanced) -> None:
+    corner.corner.nodes(spot=0)
+    # It takes a second for Unschedulable to be a second old.
+    door = corner.running(spot_and_on_demand(corner, fallback={"after": "2s", "coolDown": "5m"}))
+    corner.corner.deploy("web", 5)
+    corner.lies("web", on_demand=5)
+    assert len(door.log("passed_on")) == 3
+
+    corner.corner.nodes(spot=1, on_demand=0)
+    corner.lies("web", spot=3, on_demand=2)
+    assert {(one["tier"], one["to"]) for one in door.log("moved")} == {("on-demand", "spot")}
+
+
+@pytest.mark.slow
+def test_pods_return_from_burst_to_base_one_at_a_time(corner: Rebalanced) -> None:
+    own = corner.corner
+    own.nodes(spot=1, on_demand=2)
+    base = own.tier("base", max=4) | {"nodes": {"test": corner.cluster.namespace, "capacity": "on-demand"}}
+    burst = {"name": "burst", "names": corner.nodes("spot")}
+    corner.running(own.policy("burst", base, burst, groupBy="policy", rebalance=PACE))
+    own.deploy("one", 4)
+    corner.lies("one", on_demand=4)
+    own.deploy("two", 3)
+    corner.lies("two", spot=3)
+
+    with own.watching("two") as moments:
+        own.scale("one", 1)
+        corner.lies("two", on_demand=3)
+        assert least_ready(moments()) == 2
+
+
+@pytest.mark.slow
+def test_a_dry_run_says_what_would_be_moved_and_why_and_moves_nothing(corner: Rebalanced) -> None:
+    own = corner.corner
+    own.nodes(spot=1)
+    corner.policies(spot_and_on_demand(corner))
+    corner.cordon(*corner.nodes("spot"))
+    own.deploy("web", 5)
+    said = corner.tell()
+    assert "leave alone" in said
+    assert "its last schedulable node was cordoned" in said
+    assert said.count("pass on") == 3
+
+    door = corner.start("--once")
+    assert door.ended() == 0, door.text()
+    corner.lies("web", on_demand=5)
+    for name in corner.nodes("spot"):
+        corner.cluster.patch("Node", name, {"spec": {"unschedulable": None}})
+
+    corner.cluster.wait(lambda: "move " in corner.tell(), "a move to be planned")
+    said = corner.tell()
+    assert "tier on-demand has 5 pods where the rule has 2; there is room on" in said
+    corner.lies("web", on_demand=5)
+    assert json.loads(corner.tell("--output=json"))["moves"][0]["to_tier"] == "spot"
+
+
+@pytest.mark.slow
+def test_a_second_replica_takes_over_when_the_first_is_killed(corner: Rebalanced) -> None:
+    own = corner.corner
+    own.nodes(spot=1)
+    first = corner.running(spot_and_on_demand(corner))
+    second = corner.start()
+    own.deploy("web", 5)
+    corner.lies("web", spot=3, on_demand=2)
+
+    first.signal(signal.SIGTERM)
+    assert first.ended() == 0, first.text()
+    second.wait_for("leading")
+    corner.lose(*corner.nodes("spot"))
+    corner.lies("web", on_demand=5)
+    assert not first.log("moved")

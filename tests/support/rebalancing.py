@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -72,6 +74,36 @@ class Rebalanced:
     def cordon(self, *names: str) -> None:
         for name in names:
             self.cluster.patch("Node", name, {"spec": {"unschedulable": True}})
+
+    def drain(self, *names: str) -> None:
+        """Somebody evicts the nodes' pods, each as soon as budgets allow."""
+        left = [
+            item["metadata"]["name"]
+            for item in self.cluster.list("Pod")["items"]
+            if item["spec"].get("nodeName") in names
+        ]
+        for name in left:
+            path = self.cluster.path("Pod", name, "eviction")
+            body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
+            self.cluster.wait(
+                lambda path=path, body=body: self.cluster.wire.request("POST", path, body).status != 429,
+                f"{name} to be evicted",
+            )
+
+    def tell(self, *arguments: str) -> str:
+        """What ``rebalance --dry-run`` says."""
+        done = subprocess.run(
+            [
+                sys.executable,
+                *("-m", "fairlead", "rebalance", "--dry-run", f"--kubeconfig={self.cluster.kubeconfig}"),
+                *(f"--policies={self._file}", f"--system-namespace={self.corner.system}", *arguments),
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     def lies(self, app: str, **split: int) -> list[Manifest]:
         """Wait until the workload's pods are Ready and lie over the tiers like this."""
