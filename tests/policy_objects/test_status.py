@@ -64,10 +64,10 @@ class TestGroups:
 class TestWholeStatus:
     def test_totals_are_over_all_groups_and_read_like_a_sentence(self) -> None:
         groups = [counted(members(**{"spot": 7, "on-demand": 3})), counted(members(spot=1))]
-        found = status_of(WEB, groups, now=0, before={}, nodes={"spot": 4})
+        found = status_of(WEB, groups, now=0, before={})
         assert (found["groups"], found["pods"], found["misplaced"]) == (2, 11, 1)
         assert (found["desired"], found["actual"]) == ("spot 7, on-demand 4", "spot 8, on-demand 3")
-        assert found["tiers"][0] == {"name": "spot", "desired": 7, "actual": 8, "pending": 0, "nodes": 4}
+        assert found["tiers"][0] == {"name": "spot", "desired": 7, "actual": 8, "pending": 0}
 
     def test_groups_are_bounded_and_the_worst_come_first(self) -> None:
         fine = [

@@ -72,6 +72,7 @@ class GroupsOfPods:
         changed: Callable[[GroupKey], None] = lambda _: None,
         shown: Callable[[GroupKey, Member, str], None] = lambda _key, _member, _node: None,
         left: Callable[[GroupKey, Member], None] = lambda _key, _member: None,
+        alone: bool = False,
         rng: random.Random | None = None,
         clock: Clock = WALL_CLOCK,
     ) -> None:
@@ -79,6 +80,7 @@ class GroupsOfPods:
 
         `shown` and `left` hear of each pod: as it is now in its group, with its node, and that it is no
         longer in a group. When policies change, every pod is shown anew and none is said to have left.
+        Pods that are `alone` in their group and need no ledger are left out unless asked for.
         """
         self.owners = owners
         self._live = policies
@@ -86,6 +88,7 @@ class GroupsOfPods:
         self._changed = changed
         self._shown = shown
         self._left = left
+        self._alone = alone
         self._clock = clock
         self._pods = Reflector(client, known("Pod"), _Pod, keep=_nothing, rng=rng, clock=clock)
         self._nodes = Reflector(client, known("Node"), _Node, keep=_labels, rng=rng, clock=clock)
@@ -211,7 +214,7 @@ class GroupsOfPods:
         place = self.place(pod)
         if before is not None and (place is None or place.key != before):
             self._leave(name)
-        if place is None or place.key.alone:
+        if place is None or (place.key.alone and not self._alone):
             return
         self._nowhere.discard(name)
         if pod.spec.node_name and self._labels(pod.spec.node_name) is None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Callable, Mapping
-from contextlib import aclosing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import aclosing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +141,15 @@ class LivePolicies:
     def on_change(self, call: Callable[[], None]) -> None:
         """Call back after every change of a policy or of its status; it must not await or raise."""
         self._listeners.append(call)
+
+    @contextmanager
+    def told(self, call: Callable[[], None]) -> Iterator[None]:
+        """The same, only inside the context."""
+        self._listeners.append(call)
+        try:
+            yield
+        finally:
+            self._listeners.remove(call)
 
     async def synced(self) -> None:
         """Wait until every source was read once."""

@@ -1,8 +1,9 @@
 """The status of every policy on the cluster, written by one process whichever doors it has.
 
-Whoever knows the groups says which changed (`touch`); only those are counted anew, and after a moment of
-waiting for more a policy's status is written if, and only if, it differs. Marks are not part of it: they
-are written by compare and swap where they change (`fairlead.doors.marks`).
+Every process stands for it; only the one that holds the lease watches pods for it, and only while there
+are policies on the cluster. Groups that changed are counted anew, and after a moment of waiting for more a
+status is written if, and only if, it differs. Marks are not part of it: they are written by compare and
+swap where they change (`fairlead.doors.marks`).
 """
 
 from __future__ import annotations
@@ -15,16 +16,21 @@ import structlog
 
 from fairlead.client.api import Client
 from fairlead.client.clock import WALL_CLOCK, Clock
+from fairlead.client.election import Terms
+from fairlead.doors.grouping import GroupsOfPods
 from fairlead.doors.leader import lead
+from fairlead.doors.marks import LiveMarks
+from fairlead.doors.owners import OwnersOfPods
 from fairlead.doors.policies import LivePolicies
-from fairlead.errors import ApiError, LeaseLost, NotFound, Unreachable
+from fairlead.doors.running import Door, Surroundings
+from fairlead.errors import ApiError, NotFound, Unreachable
 from fairlead.policy.groups import GroupKey
 from fairlead.policy.marks import Marks
 from fairlead.policy.matching import Policies
 from fairlead.policy.names import POLICIES
-from fairlead.policy.status import GroupCount, refused_status, status_of
+from fairlead.policy.status import GroupCount, count_group, refused_status, status_of
 
-__all__ = ["LEASE", "Counted", "PolicyStatuses"]
+__all__ = ["LEASE", "Counted", "PolicyStatuses", "StatusDoor"]
 
 _log = structlog.get_logger(__name__)
 
@@ -46,6 +52,100 @@ class Counted(Protocol):
         ...
 
 
+class StatusDoor(Door):
+    """No way in, but part of every process. It is never what a process is not ready for."""
+
+    name = "status"
+
+    def __init__(self, around: Surroundings, *, terms: Terms = Terms()) -> None:  # noqa: B008 (frozen)
+        self._around = around
+        self._terms = terms
+        self._stopping = asyncio.Event()
+        self._some = asyncio.Event()  # there are policies on the cluster, or just were
+        self._statuses: PolicyStatuses | None = None
+        self._marks = LiveMarks(
+            around.client, around.policies, around.system_namespace, rng=around.rng, clock=around.clock
+        )
+        self._marks.on_change(self._marks_changed)
+        around.policies.on_change(self._look)
+        self._look()
+
+    def stop(self) -> None:
+        """See `Door`."""
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Write statuses, whenever it is this process that does, until `stop`."""
+        async with asyncio.TaskGroup() as group:
+            working = group.create_task(self._work())
+            await self._stopping.wait()
+            working.cancel()
+
+    def _marks_changed(self) -> None:
+        if self._statuses is not None:
+            self._statuses.look()
+
+    def _groups_changed(self, key: GroupKey) -> None:
+        if self._statuses is not None:
+            self._statuses.touch(key)
+
+    def _look(self) -> None:
+        if self._around.policies.stored_names():
+            self._some.set()
+
+    async def _work(self) -> None:
+        await self._some.wait()
+        around = self._around
+        await lead(
+            around.client, LEASE, around.system_namespace, self._lead, terms=self._terms, clock=around.clock
+        )
+
+    async def _lead(self, client: Client) -> None:
+        around = self._around
+        common: Any = {"rng": around.rng, "clock": around.clock}
+        owners = OwnersOfPods(client, **common)
+        groups = GroupsOfPods(
+            client,
+            around.policies,
+            owners,
+            exempt=("kube-system", around.system_namespace),
+            changed=self._groups_changed,
+            alone=True,
+            **common,
+        )
+        async with asyncio.TaskGroup() as group:
+            for watch in (owners.run(), groups.run(), self._marks.run()):
+                group.create_task(watch)
+            await groups.synced()
+            await self._marks.synced()
+            self._statuses = PolicyStatuses(
+                around.policies, _Groups(groups), marks=self._marks.of, clock=around.clock
+            )
+            try:
+                await self._statuses.run(client)
+            finally:
+                self._statuses = None
+
+
+class _Groups:
+    """`GroupsOfPods`, counted."""
+
+    def __init__(self, groups: GroupsOfPods) -> None:
+        self._groups = groups
+
+    def groups(self) -> Iterable[GroupKey]:
+        return self._groups.groups()
+
+    def count(self, key: GroupKey) -> GroupCount | None:
+        members = self._groups.members(key)
+        pod = self._groups.some_pod(key)
+        place = self._groups.place(pod) if pod is not None else None
+        if pod is None or place is None or place.key != key:
+            return None
+        tiers = self._groups.tiers(place, pod.metadata.labels)
+        return count_group(place.policy, key, members, tiers, single=place.workload.is_single())
+
+
 class PolicyStatuses:
     """See the module. Run it; tell it of changed groups with `touch`, of anything else with `look`.
 
@@ -54,29 +154,22 @@ class PolicyStatuses:
 
     def __init__(
         self,
-        client: Client,
         policies: LivePolicies,
         counted: Counted,
         *,
-        system_namespace: str,
         marks: Callable[[str], Marks] = lambda _: Marks(),
-        nodes: Callable[[str], Mapping[str, int] | None] = lambda _: None,
         clock: Clock = WALL_CLOCK,
     ) -> None:
-        """`marks` and `nodes` (schedulable ones by tier) are asked by the policy's name."""
-        self._client = client
+        """`marks` are asked for by the policy's name."""
         self._policies = policies
         self._counted = counted
-        self._namespace = system_namespace
         self._marks = marks
-        self._nodes = nodes
         self._clock = clock
         self._counts: dict[GroupKey, GroupCount] = {}
         self._changed: set[GroupKey] = set()
         self._whole = True  # every group is to be counted
         self._wake = asyncio.Event()
         self._of: tuple[Any, ...] | None = None  # the policies that the counts were made under
-        policies.on_change(self.look)
 
     def touch(self, key: GroupKey) -> None:
         """A group's pods changed."""
@@ -84,29 +177,24 @@ class PolicyStatuses:
         self._wake.set()
 
     def look(self) -> None:
-        """Policies, marks or nodes may have changed."""
+        """Policies or marks may have changed."""
         self._wake.set()
 
-    async def run(self) -> None:
-        """Write statuses, whenever it is this process that does, for ever."""
-        await self._policies.synced()
-        await lead(self._client, LEASE, self._namespace, self._write_for_ever, clock=self._clock)
-
-    async def _write_for_ever(self, client: Client) -> None:
+    async def run(self, client: Client) -> None:
+        """Write statuses for ever, as `client`: a fenced one."""
         self._whole = True
         self._wake.set()
-        while True:
-            await self._wake.wait()
-            await asyncio.sleep(_GATHER_S)
-            self._wake.clear()
-            try:
-                await self.write(client)
-            except LeaseLost:
-                raise
-            except (ApiError, Unreachable) as error:
-                _log.warning("status_not_written", reason=str(error))
-                await asyncio.sleep(_AGAIN_S)
-                self._wake.set()
+        with self._policies.told(self.look):
+            while True:
+                await self._wake.wait()
+                await asyncio.sleep(_GATHER_S)
+                self._wake.clear()
+                try:
+                    await self.write(client)
+                except (ApiError, Unreachable) as error:
+                    _log.warning("status_not_written", reason=str(error))
+                    await asyncio.sleep(_AGAIN_S)
+                    self._wake.set()
 
     async def write(self, client: Client) -> int:
         """Write what differs now; how many statuses that was."""
@@ -144,7 +232,6 @@ class PolicyStatuses:
                     before=before,
                     marks=self._marks(name),
                     overlapped_by=overlaps.get(name, ()),
-                    nodes=self._nodes(name),
                 )
         return found
 

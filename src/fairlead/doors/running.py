@@ -132,7 +132,10 @@ async def _main(options: Options, make: Callable[[Surroundings], Sequence[Door]]
             options.system_namespace or own_namespace(),
             rng,
         )
-        doors = make(around)
+        from fairlead.doors.policy_status import StatusDoor  # which is a door, so it imports this module
+
+        # Whichever doors a process has, it can also be the one that writes policies' statuses.
+        doors = [*make(around), StatusDoor(around)]
         stopping = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -78,23 +78,19 @@ def status_of(
     before: Mapping[str, Any],
     marks: Marks | None = None,
     overlapped_by: Sequence[str] = (),
-    nodes: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
     """The whole status of a policy that is used, without its marks: those have a writer of their own.
 
-    `before` is the status it has, for the times of its conditions. `nodes` are schedulable nodes by tier.
+    `before` is the status it has, for the times of its conditions.
     """
     names = [tier.name for tier in policy.spec.tiers]
     desired = _total(names, (group.desired for group in groups))
     actual = _total(names, (group.actual for group in groups))
     pending = _total(names, (group.pending for group in groups))
-    tiers: list[dict[str, Any]] = [
+    tiers = [
         {"name": name, "desired": desired[name], "actual": actual[name], "pending": pending[name]}
         for name in names
     ]
-    if nodes is not None:
-        for tier in tiers:
-            tier["nodes"] = nodes.get(tier["name"], 0)
     left_alone = [tier for tier in names if marks is not None and marks.get(tier) is not None]
     shown = sorted(groups, key=lambda group: (-group.misplaced, -group.pods, group.key))[:GROUPS_SHOWN]
     return {

@@ -1,0 +1,131 @@
+"""A policy's status on a cluster: what kubectl shows, who writes it, and when nobody writes."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fairlead.client.api import Client
+from fairlead.client.config import load
+from fairlead.client.connection import Connection
+from fairlead.doors.policies import LivePolicies
+from fairlead.doors.policy_status import LEASE, StatusDoor
+from fairlead.doors.running import Surroundings, serve_doors
+from fairlead.policy.names import POLICIES
+from support import manifests
+from support.cluster import Cluster
+from support.policies import ON_DEMAND, SPOT, add_policy, plain_policy, serve_policies
+
+
+@asynccontextmanager
+async def writing(cluster: Cluster, processes: int = 1) -> AsyncIterator[None]:
+    """So many processes that would write statuses."""
+    cluster.owns(f"/api/v1/namespaces/{system_namespace(cluster)}")
+    stopping = asyncio.Event()
+    running = [asyncio.create_task(_process(cluster, stopping)) for _ in range(processes)]
+    try:
+        yield
+    finally:
+        stopping.set()
+        await asyncio.gather(*running)
+
+
+async def _process(cluster: Cluster, stopping: asyncio.Event) -> None:
+    async with Connection(load(cluster.kubeconfig)) as connection:
+        client = Client(connection)
+        around = Surroundings(client, LivePolicies(client), system_namespace(cluster), random.Random(1))
+        await serve_doors([StatusDoor(around)], around, stopping=stopping)
+
+
+def system_namespace(cluster: Cluster) -> str:
+    """Not the test's own: pods of the system namespace are no policy's business."""
+    return f"{cluster.namespace}-system"
+
+
+def pinned(cluster: Cluster, tier: str, *labels: str) -> dict[str, Any]:
+    """A pod that is bound to a node of a tier."""
+    (node,) = cluster.add_nodes(labels={"capacity": tier})
+    return manifests.pod(f"on-{tier}-{'-'.join(labels)}", spec={"nodeName": node}, labels={"app": "x"})
+
+
+async def status_when(cluster: Cluster, name: str, **wanted: Any) -> dict[str, Any]:
+    def look() -> dict[str, Any] | None:
+        found: dict[str, Any] = cluster.get(POLICIES, name).get("status") or {}
+        return found if all(found.get(field) == value for field, value in wanted.items()) else None
+
+    return await asyncio.to_thread(cluster.wait, look, f"the status of {name} to say {wanted}")
+
+
+async def test_the_status_tells_desired_and_actual_per_tier(cluster: Cluster) -> None:
+    await asyncio.to_thread(serve_policies, cluster)
+    here = {"namespaces": [cluster.namespace]}
+    name = add_policy(cluster, plain_policy("web", match=here, groupBy={"label": "app"}))["metadata"]["name"]
+    for number in range(2):
+        pod = await asyncio.to_thread(pinned, cluster, "spot", str(number))
+        cluster.create(pod)
+    async with writing(cluster):
+        found = await status_when(cluster, name, actual="spot 2, on-demand 0")
+        assert (found["desired"], found["misplaced"], found["groups"]) == ("spot 1, on-demand 1", 1, 1)
+        assert found["groupCounts"][0]["name"] == "app=x"
+        cluster.create(await asyncio.to_thread(pinned, cluster, "on-demand", "2"))
+        found = await status_when(cluster, name, actual="spot 2, on-demand 1")
+        assert found["misplaced"] == 0
+    headings, row = cluster.kubectl("get", "placementpolicies", name).stdout.splitlines()
+    assert " ".join(headings.split()) == "NAME ACCEPTED GROUPS DESIRED ACTUAL MISPLACED UNAVAILABLE AGE"
+    cells = [cell.strip() for cell in row.split("   ") if cell.strip()]
+    assert cells[:6] == [name, "True", "1", "spot 2, on-demand 1", "spot 2, on-demand 1", "0"]
+
+
+async def test_a_bad_policy_says_so_in_its_status(cluster: Cluster) -> None:
+    await asyncio.to_thread(serve_policies, cluster)
+    name = add_policy(cluster, plain_policy("bad", singleReplica="nowhere"))["metadata"]["name"]
+    async with writing(cluster):
+        found = await status_when(cluster, name, observedGeneration=1)
+        (accepted,) = found["conditions"]
+        assert (accepted["type"], accepted["status"]) == ("Accepted", "False")
+        assert "there is no tier 'nowhere'" in accepted["message"]
+        cluster.patch(POLICIES, name, {"spec": {"singleReplica": "spot"}})
+        found = await status_when(cluster, name, observedGeneration=2)
+        assert found["conditions"][0]["status"] == "True"
+
+
+async def test_overlapping_policies_say_who_wins(cluster: Cluster) -> None:
+    await asyncio.to_thread(serve_policies, cluster)
+    here = {"namespaces": [cluster.namespace]}
+    less = add_policy(cluster, plain_policy("less", match=here))["metadata"]["name"]
+    more = add_policy(cluster, plain_policy("more", match={**here, "labels": {"a": "b"}}))["metadata"]["name"]
+    async with writing(cluster):
+        found = await status_when(cluster, less, groups=0)
+        overlapped = next(one for one in found["conditions"] if one["type"] == "Overlapped")
+        assert overlapped["status"] == "True"
+        assert more in overlapped["message"]
+
+
+async def test_marks_are_left_to_who_writes_them_and_shown(cluster: Cluster) -> None:
+    await asyncio.to_thread(serve_policies, cluster)
+    name = add_policy(cluster, plain_policy("web", SPOT, ON_DEMAND))["metadata"]["name"]
+    mark = {"since": "2026-01-01T00:00:00Z", "until": "2026-01-01T00:01:00Z", "reason": "no room"}
+    async with writing(cluster):
+        await status_when(cluster, name, unavailable="")
+        cluster.patch(POLICIES, name, {"status": {"marks": {"spot": mark}}}, sub="status")
+        found = await status_when(cluster, name, unavailable="spot")
+        assert found["marks"] == {"spot": mark}
+
+
+async def test_a_steady_cluster_sees_no_writes_and_one_process_writes(cluster: Cluster) -> None:
+    await asyncio.to_thread(serve_policies, cluster)
+    here = {"namespaces": [cluster.namespace]}
+    name = add_policy(cluster, plain_policy("web", match=here, groupBy="policy"))["metadata"]["name"]
+    async with writing(cluster, processes=2):
+        await status_when(cluster, name, pods=0)
+        before = cluster.get(POLICIES, name)["metadata"]["resourceVersion"]
+        # Something that is none of its business changes, and something that is: then it has looked.
+        cluster.create(manifests.config_map("other"))
+        other = add_policy(cluster, plain_policy("other", match={"namespaces": ["elsewhere"]}))
+        await status_when(cluster, other["metadata"]["name"], pods=0)
+        assert cluster.get(POLICIES, name)["metadata"]["resourceVersion"] == before
+        path = cluster.path("Lease", LEASE, namespace=system_namespace(cluster))
+        assert cluster.wire.request("GET", path).ok()["spec"]["holderIdentity"]
