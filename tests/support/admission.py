@@ -34,6 +34,7 @@ class Tiered:
         self.balancer = balancer
         self.replicas: list[DoorProcess] = []
         self._files = tempfile.TemporaryDirectory(prefix="fairlead-tiered-")
+        self.arguments: tuple[str, ...] = ()
         self._tier_of: dict[str, str] = {}
         own = cluster.namespace
         self.system = cluster.add_namespace()
@@ -64,8 +65,9 @@ class Tiered:
         file = Path(self._files.name) / "policies.yaml"
         file.write_text(yaml.safe_dump_all(policies or (self.policy(),)))
         self.cluster.owns(known("MutatingWebhookConfiguration").path(None, CONFIGURATION))
+        self.arguments = (f"--policies={file}", *arguments)
         for _ in range(replicas):
-            self.add_replica(f"--policies={file}", *arguments)
+            self.add_replica(*self.arguments)
         if wait:
             self.called()
 

@@ -43,14 +43,17 @@ class Balancer:
         self._started.set_result(server.sockets[0].getsockname()[1])
         await self._ended.wait()
         server.close()
-        for pipe in self._pipes:
+        pipes = list(self._pipes)
+        for pipe in pipes:
             pipe.cancel()
-        await asyncio.gather(*self._pipes, return_exceptions=True)
+        await asyncio.gather(*pipes, return_exceptions=True)
+        await server.wait_closed()
 
     async def _on_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._pipes.add(task)
+        backend = None
         try:
             backend = await self._backend()
             if backend is None:
@@ -60,15 +63,18 @@ class Balancer:
                 asyncio.create_task(_pipe(reader, backend[1])),
                 asyncio.create_task(_pipe(backend[0], writer)),
             ]
-            # One end that is gone takes the other with it, as a killed process does.
-            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-            backend[1].close()
-            for end in ends:
-                end.cancel()
-            await asyncio.gather(*ends, return_exceptions=True)
+            try:
+                # One end that is gone takes the other with it, as a killed process does.
+                await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for end in ends:
+                    end.cancel()
+                await asyncio.gather(*ends, return_exceptions=True)
         finally:
-            writer.close()
             self._pipes.discard(task)
+            await _close(writer)
+            if backend is not None:
+                await _close(backend[1])
 
     async def _backend(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
         ports = list(self.ports)
@@ -83,3 +89,9 @@ async def _pipe(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> Non
         while data := await source.read(65536):
             sink.write(data)
             await sink.drain()
+
+
+async def _close(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()

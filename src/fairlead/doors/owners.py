@@ -196,6 +196,6 @@ def _trimmed(owner: Workload | Job) -> Workload | Job:
         owner_references=metadata.owner_references,
     )
     if isinstance(owner, Job):
-        spec = JobSpec(parallelism=owner.spec.parallelism, completions=owner.spec.completions)
+        spec = JobSpec(owner.spec.parallelism, owner.spec.completions, owner.spec.suspend)
         return Job(kept, spec, JobStatus(succeeded=owner.status.succeeded))
     return Workload(kept, WorkloadSpec(replicas=owner.spec.replicas, ordinals=owner.spec.ordinals))

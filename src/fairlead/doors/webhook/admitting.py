@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -90,12 +91,11 @@ class Admission:
                 )
         else:
             token = await self._token(read, place)
-            wish = Wish(place, tiers, token, unavailable)
+            wish = Wish(place, tiers, token, unavailable, self._bound(read, place))
             placing = self._ledgers.preview(wish)
             if not dry_run:
                 if await self._probe(place, tiers, placing, token):
-                    own = self._without_own(tiers, placing, unavailable)
-                    wish = Wish(place, tiers, token, own)
+                    wish = replace(wish, unavailable=self._without_own(tiers, placing, unavailable))
                 placing = await self._ledgers.take(wish)
         return self._answer(pod, read, place, placing, dry_run=dry_run)
 
@@ -131,6 +131,21 @@ class Admission:
             if ledger.again(mark.token, now) is not None:
                 return mark.token
         return self._new_token()
+
+    def _bound(self, pod: Pod, place: Place) -> Callable[[], int | None]:
+        """How many pods the one who makes this pod wants: under ``groupBy: workload`` there are no others
+        of this revision, so no slot should be beyond it. A StatefulSet's slots are not ours to number.
+        """
+        reference, namespace = pod.metadata.controller, place.key.namespace
+        alone = place.policy.spec.group_by == "workload" and place.workload.ordinal is None
+        if reference is None or not alone:
+            return lambda: None
+
+        def wanted() -> int | None:
+            owner = self._groups.owners.owner(reference, namespace)
+            return owner.desired if owner is not None else None
+
+        return wanted
 
     async def _probe(self, place: Place, tiers: Tiers, placing: Placing, token: str) -> bool:
         """Whether this pod is the one that tries its own tier, which is unavailable to all others."""

@@ -33,6 +33,7 @@ __all__ = ["Certificates", "Files", "Names", "OwnAuthority", "Trust"]
 _log = structlog.get_logger(__name__)
 
 _SECRETS = known("Secret")
+_NAMESPACES = known("Namespace")
 _SERVING_LIFE = timedelta(days=90)
 _LOOK_S = 5.0  # how often files are looked at
 _LOOK_AGAIN_S = 60.0  # the Secret is watched; this is for when the watch is refused
@@ -51,8 +52,11 @@ class Trust(Protocol):
 class Certificates(Protocol):
     """Where certificates come from."""
 
-    async def first(self) -> KeyPair:
-        """The certificate to begin with; raises when there is none to be had."""
+    async def first(self) -> bytes:
+        """Show a certificate to begin with; who must be trusted for it, if that is ours to say.
+
+        Raises when there is none to be had.
+        """
 
     async def run(self, trust: Trust) -> None:
         """Follow changes for ever: new certificates are shown, authorities published."""
@@ -110,13 +114,14 @@ class OwnAuthority:
         self._shown: tuple[KeyPair, KeyPair] | None = None  # signer, what it signed
         self._changed = asyncio.Event()
 
-    async def first(self) -> KeyPair:
+    async def first(self) -> bytes:
         """Read the Secret, or be the first to write it; raises when neither is allowed."""
         backoff = Backoff(self._client.rng)
         while True:
             try:
                 ring, _ = await self._read()
-                return self._pair(ring)
+                self._renew(ring)
+                return ring.bundle
             except ApiError as error:
                 if error.code == 403 or isinstance(error, NotFound):
                     raise BadInput(
@@ -154,7 +159,7 @@ class OwnAuthority:
         before = self._shown[0].public if self._shown else b""
         stranger = before if before and before not in ring.bundle else b""
         await trust.publish(ring.bundle + stranger)
-        self._pair(ring)
+        self._renew(ring)
         now = self._clock.wall()
         step = ring.step(now, self._wait)
         if step is None:
@@ -179,8 +184,8 @@ class OwnAuthority:
         begins, ends = life_of(self._shown[1].public)
         return ends - (ends - begins) / 3
 
-    def _pair(self, ring: Keyring) -> KeyPair:
-        """The certificate to show, made when the signer is new or the last one is getting old."""
+    def _renew(self, ring: Keyring) -> None:
+        """Show another certificate when the signer is new or the last one is getting old."""
         renew_at = self._renew_at()
         if (
             self._shown is None
@@ -191,7 +196,6 @@ class OwnAuthority:
             self._shown = (ring.signing, pair)
             self._show(pair)
             _log.info("certificate_made", names=[*self._names.dns, *self._names.addresses])
-        return self._shown[1]
 
     def _lasts_longer(self, ring: Keyring) -> bool:
         assert self._shown is not None
@@ -207,7 +211,12 @@ class OwnAuthority:
                 pass
             try:
                 made = secret_of(Keyring.new(self._clock.wall()), self._namespace)
-                await self._client.create(_SECRETS, made)
+                try:
+                    await self._client.create(_SECRETS, made)
+                except NotFound:
+                    # The namespace: in a cluster it is ours and exists, outside of one nobody made it yet.
+                    await self._client.create(_NAMESPACES, {"metadata": {"name": self._namespace}})
+                    continue
                 _log.info("authority_made", secret=f"{self._namespace}/{SECRET}")
             except Conflict:
                 continue  # another replica was first: its authority is everybody's
@@ -230,11 +239,11 @@ class Files:
         self._files = [certificate, key, *([authority] if authority else [])]
         self._show = show
 
-    async def first(self) -> KeyPair:
+    async def first(self) -> bytes:
         """Read them; BadInput says which cannot be used."""
-        pair, _ = self._read()
+        pair, bundle = self._read()
         self._show(pair)
-        return pair
+        return bundle
 
     async def run(self, trust: Trust) -> None:
         """See `Certificates`. A pair that is half renewed is not shown: the next look finds it whole."""

@@ -135,7 +135,7 @@ class WebhookDoor(Door):
     async def prepare(self) -> None:
         """Definitions and a certificate."""
         await ensure_crds(self._client, clock=self._around.clock)
-        await self._certificates.first()
+        await self._registration.publish(await self._certificates.first())
 
     def routes(self) -> Iterable[web.RouteDef]:
         """The path that the API server calls."""

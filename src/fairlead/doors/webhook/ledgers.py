@@ -3,13 +3,17 @@
 A ledger is kept as the watch shows it or as we last wrote it, whichever is newer, so that a slot costs
 one write and no read. A write that meets a newer ledger reads that one and applies everybody's wish again:
 a wish goes by its token, so what was applied before, even by a write whose answer was lost, is found again.
+
+The subtle thing is a slot beyond the number that its controller wants: then something that we know is out
+of date (a pod is gone, the number has grown), or a slot was taken for a pod that was never made (a replica
+was killed, a quota said no). Such a wish waits a moment for news, and then slots without a pod expire early.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import structlog
@@ -33,23 +37,41 @@ _log = structlog.get_logger(__name__)
 
 _TRIES = 32  # each lost race means that somebody else got on
 _NEVER_S = 1e12
+_LOOK_S = 0.01  # how often news is looked for on behalf of who waits
+_EARLY_S = 2.0  # a pod that was made is in the watch well before
+_PATIENCE_S = 3.5  # then the number is wrong, not the slots; well within the API server's ten seconds
+
+
+def _unbounded() -> int | None:
+    return None
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """A pod that wants a slot; `unavailable` are names of tiers to skip."""
+    """A pod that wants a slot; `unavailable` are names of tiers to skip.
+
+    `bound` tells how many pods the group is to have as far as is known now, None when it is not.
+    """
 
     place: Place
     tiers: Tiers
     token: str
     unavailable: frozenset[str] = frozenset()
+    bound: Callable[[], int | None] = _unbounded
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Asked:
+    wish: Wish
+    done: asyncio.Future[Placing]
+    since: float
 
 
 @dataclass(slots=True)
 class _Line:
-    """Who waits for a write of one ledger; `busy` while one is under way."""
+    """Who waits for a write of one ledger; `busy` while somebody serves them."""
 
-    waiting: list[tuple[Wish, asyncio.Future[Placing]]] = field(default_factory=list)
+    waiting: list[_Asked] = field(default_factory=list)
     busy: bool = False
 
 
@@ -111,7 +133,7 @@ class Ledgers:
 
     def preview(self, wish: Wish) -> Placing:
         """What `take` would give now. Nothing is written."""
-        return self._apply(self.newest(wish.place.key), (wish,))[1][0]
+        return self._placed(self._observed(self.newest(wish.place.key), wish), wish)[1]
 
     async def refresh(self, key: GroupKey) -> Ledger:
         """The ledger as the API server has it now."""
@@ -129,7 +151,7 @@ class Ledgers:
             raise FairleadError("ledgers are not being kept yet")
         line = self._lines.setdefault(wish.place.key, _Line())
         done: asyncio.Future[Placing] = asyncio.get_running_loop().create_future()
-        line.waiting.append((wish, done))
+        line.waiting.append(_Asked(wish, done, self._clock.now()))
         if not line.busy:
             line.busy = True
             self._tasks.create_task(self._serve(wish.place.key, line))
@@ -159,42 +181,49 @@ class Ledgers:
             while line.waiting:
                 # Who was admitted in the same breath comes along.
                 await asyncio.sleep(0)
-                batch, line.waiting = line.waiting, []
-                batch = [(wish, done) for wish, done in batch if not done.done()]
-                if batch:
-                    await self._give(key, batch)
+                batch = [asked for asked in line.waiting if not asked.done.done()]
+                line.waiting = []
+                late = await self._give(key, batch) if batch else []
+                line.waiting = late + line.waiting
+                if late and len(late) == len(batch):
+                    await asyncio.sleep(_LOOK_S)
         finally:
             line.busy = False
             self._lines.pop(key, None)
-            for _, done in line.waiting:
-                done.cancel()
+            for asked in line.waiting:
+                asked.done.cancel()
 
-    async def _give(self, key: GroupKey, batch: Sequence[tuple[Wish, asyncio.Future[Placing]]]) -> None:
+    async def _give(self, key: GroupKey, batch: list[_Asked]) -> list[_Asked]:
+        """Give slots to all whose slot is within bounds; the others, who wait for news."""
         try:
-            placings = await self._swap(key, [wish for wish, _ in batch])
+            given, late = await self._swap(key, batch)
         except FairleadError as error:
-            for _, done in batch:
-                if not done.done():
-                    done.set_exception(error)
-            return
+            for asked in batch:
+                if not asked.done.done():
+                    asked.done.set_exception(error)
+            return []
         except BaseException:
-            for _, done in batch:
-                done.cancel()
+            for asked in batch:
+                asked.done.cancel()
             raise
-        self._metrics.batch.observe(len(batch))
-        for (_, done), placing in zip(batch, placings, strict=True):
-            if not done.done():
-                done.set_result(placing)
+        if given:
+            self._metrics.batch.observe(len(given))
+        for asked, placing in given:
+            if not asked.done.done():
+                asked.done.set_result(placing)
+        return late
 
-    async def _swap(self, key: GroupKey, wishes: Sequence[Wish]) -> list[Placing]:
+    async def _swap(
+        self, key: GroupKey, batch: list[_Asked]
+    ) -> tuple[list[tuple[_Asked, Placing]], list[_Asked]]:
         ledger = self.newest(key)
         for _ in range(_TRIES):
-            after, placings = self._apply(ledger, wishes)
-            if after.same_slots(ledger) and ledger.version:
-                return placings
+            after, given, late = self._sift(ledger, batch)
+            if not given or (after.same_slots(ledger) and ledger.version):
+                return given, late
             try:
                 await self._write(after)
-                return placings
+                return given, late
             except (Conflict, NotFound) as error:
                 self._metrics.writes.labels("conflict").inc()
                 if isinstance(error, NotFound) and not ledger.version:
@@ -204,6 +233,33 @@ class Ledgers:
                 _log.info("ledger_answer_lost", ledger=str(key), reason=str(error))
             ledger = await self.refresh(key)
         raise FairleadError(f"the ledger of {key} changes faster than we can write it")
+
+    def _sift(
+        self, ledger: Ledger, batch: list[_Asked]
+    ) -> tuple[Ledger, list[tuple[_Asked, Placing]], list[_Asked]]:
+        """The ledger with the wishes that can be granted, what they are given, and who must wait."""
+        after, given, late = self._within(ledger, batch, EXPIRY_S, _NEVER_S)
+        oldest_s = self._clock.now() - min((asked.since for asked in late), default=self._clock.now())
+        if oldest_s > _EARLY_S:
+            after, given, late = self._within(ledger, batch, _EARLY_S, _PATIENCE_S)
+        return after, given, late
+
+    def _within(
+        self, ledger: Ledger, batch: list[_Asked], expiry_s: float, patience_s: float
+    ) -> tuple[Ledger, list[tuple[_Asked, Placing]], list[_Asked]]:
+        given, late = [], []
+        first = batch[0].wish
+        after = self._observed(ledger, first, expiry_s)
+        now = self._clock.now()
+        for asked in batch:
+            taken, placing = self._placed(after, asked.wish)
+            bound = asked.wish.bound()
+            if bound is not None and placing.slot > bound and now - asked.since < patience_s:
+                late.append(asked)
+            else:
+                after = taken
+                given.append((asked, placing))
+        return after, given, late
 
     async def _write(self, ledger: Ledger) -> Ledger:
         body = ledger.to_object()
@@ -215,36 +271,30 @@ class Ledgers:
         self._metrics.writes.labels("written").inc()
         return written
 
-    def _apply(self, ledger: Ledger, wishes: Sequence[Wish]) -> tuple[Ledger, list[Placing]]:
-        """The ledger with everybody's wish, and what each is given."""
-        first = wishes[0]
-        after = self._observed(ledger, first.tiers).owned_by(first.place.workload)
-        now, placings = self._now(), []
-        for wish in wishes:
-            after, placing = place(
-                after,
-                wish.place.policy,
-                wish.place.workload,
-                wish.tiers,
-                token=wish.token,
-                now=now,
-                unavailable=wish.unavailable,
-            )
-            placings.append(placing)
-        return after, placings
+    def _placed(self, ledger: Ledger, wish: Wish) -> tuple[Ledger, Placing]:
+        return place(
+            ledger,
+            wish.place.policy,
+            wish.place.workload,
+            wish.tiers,
+            token=wish.token,
+            now=self._now(),
+            unavailable=wish.unavailable,
+        )
 
-    def _observed(self, ledger: Ledger, tiers: Tiers | None = None) -> Ledger:
+    def _observed(self, ledger: Ledger, wish: Wish | None = None, expiry_s: float = EXPIRY_S) -> Ledger:
         """The ledger with what we know of the group's pods."""
         key = ledger.key
         members = self._groups.members(key)
-        if tiers is None:
-            pod = self._groups.some_pod(key)
-            found = self._groups.place(pod) if pod is not None else None
-            if pod is not None and found is not None:
-                tiers = self._groups.tiers(found, pod.metadata.labels)
-                ledger = ledger.owned_by(found.workload)
-        blind = self._groups.blind
-        after_s = _NEVER_S if blind else EXPIRY_S
+        tiers = None
+        if wish is not None:
+            tiers, ledger = wish.tiers, ledger.owned_by(wish.place.workload)
+        elif (pod := self._groups.some_pod(key)) is not None and (
+            found := self._groups.place(pod)
+        ) is not None:
+            tiers = self._groups.tiers(found, pod.metadata.labels)
+            ledger = ledger.owned_by(found.workload)
+        after_s = _NEVER_S if self._groups.blind else expiry_s
         if tiers is None:
             # No pods, or the policy is gone: nobody to adopt.
             return ledger.gone(self._groups.gone(key)).expire(members, self._now(), after_s)

@@ -1,0 +1,119 @@
+"""Several replicas at once: nobody is given a slot twice, and no slot is left out."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from fairlead.policy.names import LEDGERS
+from support.admission import SLOT, TIER, Tiered, exact
+from support.manifests import pod
+
+NAMES = ("one", "two", "three", "four")
+
+
+def at_once(call: Callable[[str], Any]) -> None:
+    with ThreadPoolExecutor(len(NAMES)) as pool:
+        list(pool.map(call, NAMES))
+
+
+def scale_all(corner: Tiered, number: int) -> None:
+    """All Deployments in one go, each over a connection of its own."""
+
+    def scale(name: str) -> None:
+        wire = corner.cluster.host.wire()
+        body = {"spec": {"replicas": number}}
+        path = corner.cluster.path("Deployment", name)
+        wire.request("PATCH", path, body, content_type="application/merge-patch+json").ok()
+        wire.close()
+
+    at_once(scale)
+
+
+@pytest.mark.slow
+def test_two_hundred_pods_at_once_are_off_by_none(corner: Tiered, count: Callable[[int, int], int]) -> None:
+    corner.nodes(spot=2, on_demand=2)
+    corner.run(replicas=2)
+    for name in NAMES:
+        corner.deploy(name, 0)
+    for round_ in range(count(2, 20)):
+        scale_all(corner, 50)
+        for name in NAMES:
+            assert corner.settled(name, 50) == exact(50), (round_, name)
+        slots = [[int(one["metadata"]["annotations"][SLOT]) for one in corner.pods(name)] for name in NAMES]
+        assert [sorted(held) for held in slots] == [list(range(1, 51))] * 4
+        scale_all(corner, 0)
+        for name in NAMES:
+            corner.settled(name, 0)
+    assert all(len(replica.log("admitted")) > 0 for replica in corner.replicas), "both took part"
+
+
+@pytest.mark.slow
+def test_a_replica_killed_in_the_middle_costs_nobody_a_slot(corner: Tiered) -> None:
+    corner.nodes()
+    corner.run(replicas=2, arguments=("--failure-policy=Fail",))
+    for name in NAMES:
+        corner.deploy(name, 0)
+    scale_all(corner, 50)
+    doomed = corner.replicas[0]
+    doomed.wait_for("admitted", 20)
+    doomed.signal(signal.SIGKILL)
+
+    for name in NAMES:
+        assert corner.settled(name, 50) == exact(50), name
+
+
+@pytest.mark.slow
+def test_where_failures_are_ignored_what_slipped_through_is_in_the_ledger(corner: Tiered) -> None:
+    corner.nodes()
+    corner.run(replicas=2)
+    corner.deploy("web", 0)
+    corner.scale("web", 60)
+    for replica in corner.replicas:
+        replica.wait_for("admitted", 5)
+    for replica in corner.replicas:
+        replica.signal(signal.SIGKILL)
+    corner.cluster.wait(lambda: len(corner.pods("web")) == 60, "sixty pods, some without a slot")
+    corner.balancer.ports.clear()
+    corner.add_replica(*corner.arguments)
+
+    def kept() -> Counter[str] | None:
+        for ledger in corner.cluster.list(LEDGERS)["items"]:
+            held = {one.get("pod") for one in ledger["spec"]["slots"]}
+            if held >= {one["metadata"]["name"] for one in corner.pods("web")}:
+                return Counter(one["tier"] for one in ledger["spec"]["slots"] if one.get("pod"))
+        return None
+
+    counted = corner.cluster.wait(kept, "every pod to be in the ledger")
+    assert counted == corner.settled("web", 60)
+
+
+def test_while_nobody_answers_the_failure_policy_decides(corner: Tiered) -> None:
+    corner.run(arguments=("--failure-policy=Fail",))
+    corner.replicas[0].signal(signal.SIGKILL)
+    corner.cluster.try_create(pod("refused")).refused(500, "InternalError")
+
+    corner.balancer.ports.clear()
+    corner.add_replica(*corner.arguments)
+    made = corner.cluster.create(pod("admitted"))
+    assert made["metadata"]["annotations"][TIER] == "on-demand"
+
+
+def test_a_replica_that_ends_in_order_loses_no_call(corner: Tiered) -> None:
+    corner.run(replicas=2, arguments=("--failure-policy=Fail",))
+    with ThreadPoolExecutor(1) as pool:
+        ended = pool.submit(corner.replicas[0].stop)
+        # As a Service does when a pod is on its way out: no new connections, the open ones are left alone.
+        del corner.balancer.ports[0]
+        number = 0
+        while not ended.done():
+            made = corner.cluster.create(pod(f"p{number}"))
+            assert TIER in made["metadata"]["annotations"]
+            number += 1
+        assert ended.result() == 0
+    assert number > 0
