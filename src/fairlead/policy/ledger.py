@@ -122,7 +122,8 @@ class Ledger:
                 entries.append(entry)
             elif not holder.leaving:
                 tier = holder.tier if holder.placed or holder.tier else entry.tier
-                entries.append(replace(entry, pod=holder.name, tier=tier))
+                same = entry.pod == holder.name and entry.tier == tier
+                entries.append(entry if same else replace(entry, pod=holder.name, tier=tier))
         return self._with(entries)
 
     def gone(self, tokens: Collection[str]) -> Ledger:
@@ -242,7 +243,7 @@ class Ledger:
         """By token that the ledger knows, the pod that holds its slot."""
         found: dict[str, Member] = {}
         for member in _by_age(members):
-            for token in dict.fromkeys((member.token, member.uid)):
+            for token in (member.token, member.uid):
                 entry = self.of_token(token)
                 if entry is not None and (token not in found or member.name == entry.pod):
                     found[token] = member
