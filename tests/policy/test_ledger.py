@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 import pytest
 
 from fairlead.errors import BadObject
 from fairlead.kube.decode import decode
-from fairlead.policy.groups import Member
+from fairlead.policy.groups import Member, group_of
 from fairlead.policy.ledger import EXPIRY_S, Entry, Ledger, PlacementLedger
 from fairlead.policy.placing import place, place_alone
 from fairlead.policy.rule import Tiers
@@ -224,10 +225,15 @@ class TestOwning:
         found = ledger_of(3)
         assert found.owned_by(replace(a_deployment(), uid="", guessed=True)) is found
 
-    def test_label_and_policy_groups_have_no_owner(self) -> None:
-        shared = policy("p", groupBy="policy")
-        found, _ = place(EMPTY, shared, a_deployment(), Tiers(shared.spec.tiers), token="t", now=NOW)
+    @pytest.mark.parametrize("by", ["policy", {"label": "app"}])
+    def test_a_group_of_several_workloads_has_no_owner_and_keeps_all_their_slots(self, by: Any) -> None:
+        shared = policy("p", groupBy=by)
+        found = Ledger(group_of(shared, a_deployment(), {"app": "web"}))
+        for token in ("a", "b"):
+            other = replace(a_deployment(), name=token, uid=f"uid-{token}")
+            found, _ = place(found, shared, other, Tiers(shared.spec.tiers), token=token, now=NOW)
         assert found.owner is None
+        assert slots(found) == {1: "a", 2: "b"}
 
 
 class TestTheObject:

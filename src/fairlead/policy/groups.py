@@ -31,9 +31,9 @@ __all__ = [
     "SlotMark",
     "group_of",
     "member_of",
+    "name_of",
     "ordinal_of",
     "read_mark",
-    "tier_of_node",
 ]
 
 # Their kinds are unambiguous without the API group; every other kind is named with it.
@@ -106,10 +106,15 @@ def group_of(policy: PlacementPolicy, workload: Workload, labels: Mapping[str, s
         return GroupKey(policy.name, workload.namespace, name)
     if by == "policy":
         return GroupKey(policy.name, workload.namespace, "*")
+    name = name_of(workload)
+    return GroupKey(policy.name, workload.namespace, name, workload.revision, alone=workload.bare)
+
+
+def name_of(workload: Workload) -> str:
+    """What the groups of a workload's revisions are called; no label or policy group is called like that."""
     group = workload.api_version.rpartition("/")[0]
     kind = workload.kind if group in _PLAIN else f"{workload.kind}.{group}"
-    name = f"{kind}/{workload.name}"
-    return GroupKey(policy.name, workload.namespace, name, workload.revision, alone=workload.bare)
+    return f"{kind}/{workload.name}"
 
 
 def read_mark(annotations: Mapping[str, str]) -> SlotMark | None:

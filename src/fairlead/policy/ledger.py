@@ -19,7 +19,7 @@ from typing import Any
 
 from fairlead.kube.decode import convert
 from fairlead.kube.meta import Natural32, Object, ObjectMeta, OwnerReference, Time
-from fairlead.policy.groups import GroupKey, Member
+from fairlead.policy.groups import GroupKey, Member, name_of
 from fairlead.policy.names import API_VERSION, LEDGERS
 from fairlead.policy.rule import Tiers
 from fairlead.policy.workloads import Workload
@@ -174,9 +174,12 @@ class Ledger:
         return ledger.expire(members, now, after_s).adopt(members, tiers, now)
 
     def owned_by(self, workload: Workload) -> Ledger:
-        """The ledger for this workload: emptied where it was that of an earlier one of the same name."""
+        """The ledger for this workload: emptied where it was that of an earlier one of the same name.
+
+        A ledger that several workloads may share, by label or policy, is nobody's and stays as it is.
+        """
         owner = owner_of(workload)
-        if owner is None or owner == self.owner:
+        if owner is None or owner == self.owner or self.key.name != name_of(workload):
             return self
         if self.owner is not None and self.owner.uid != owner.uid:
             return replace(self, owner=owner, entries=())

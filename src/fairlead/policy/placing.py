@@ -45,8 +45,7 @@ def place(
     """
     chosen: dict[int, Choice] = {}
     one_workload = policy.spec.group_by == "workload"
-    if one_workload:
-        ledger = ledger.owned_by(workload)
+    ledger = ledger.owned_by(workload)
 
     def tier(slot: int) -> str:
         chosen[slot] = choose(
