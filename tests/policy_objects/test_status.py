@@ -116,6 +116,14 @@ class TestWholeStatus:
         times = [one["lastTransitionTime"] for one in changed["conditions"]]
         assert times == ["1970-01-01T00:16:40Z", "1970-01-01T00:33:20Z", "1970-01-01T00:16:40Z"]
 
+    def test_what_others_say_about_a_policy_stays(self) -> None:
+        theirs = {"type": "ExtenderCalled", "status": "False", "reason": "NeverCalled"}
+        for found in (
+            status_of(WEB, [], now=0, before={"conditions": [theirs]}),
+            refused_status("bad", generation=1, now=0, before={"conditions": [theirs]}),
+        ):
+            assert found["conditions"][-1] == theirs
+
     def test_a_policy_that_is_left_out_says_why(self) -> None:
         found = refused_status("spec.tiers: at least one is needed", generation=3, now=0, before={})
         assert found["observedGeneration"] == 3

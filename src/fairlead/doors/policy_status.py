@@ -23,7 +23,7 @@ from fairlead.doors.marks import LiveMarks
 from fairlead.doors.owners import OwnersOfPods
 from fairlead.doors.policies import LivePolicies
 from fairlead.doors.running import Door, Surroundings
-from fairlead.errors import ApiError, NotFound, Unreachable
+from fairlead.errors import ApiError, Conflict, NotFound, Unreachable
 from fairlead.policy.groups import GroupKey
 from fairlead.policy.marks import Marks
 from fairlead.policy.matching import Policies
@@ -253,11 +253,20 @@ class PolicyStatuses:
         gone = [field for field in before if field not in wanted and field != "marks"]
         if not gone and all(before.get(field) == value for field, value in wanted.items()):
             return False
-        # Only this process writes these fields, and it sets them whole.
-        patch = {"status": {**dict.fromkeys(gone), **wanted}}
+        stored = self._policies.stored(name)
+        if stored is None:
+            return False
+        patch = {
+            # Others write marks and conditions of their own; conditions are one list.
+            "metadata": {"resourceVersion": stored.metadata.resource_version},
+            "status": {**dict.fromkeys(gone), **wanted},
+        }
         try:
-            await client.patch(POLICIES, name, None, patch, subresource="status", repeatable=True)
+            await client.patch(POLICIES, name, None, patch, subresource="status")
         except NotFound:
             return False  # deleted meanwhile
+        except Conflict:
+            self._wake.set()  # once the watch shows what we did not know, it is looked at again
+            return False
         _log.info("status", policy=name, desired=wanted.get("desired"), actual=wanted.get("actual"))
         return True

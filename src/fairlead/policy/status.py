@@ -126,6 +126,7 @@ def refused_status(why: str, *, generation: int, now: float, before: Mapping[str
 
 
 _Said = tuple[str, bool, str, str]
+_OURS = ("Accepted", "Overlapped", "TierUnavailable")
 
 
 def _overlapped(by: Sequence[str]) -> _Said:
@@ -171,7 +172,9 @@ def _conditions(
                 "lastTransitionTime": since or stamp,
             }
         )
-    return found
+    ours = {one["type"] for one in found}
+    # Others have conditions here too: the extender says whether a scheduler ever calls it.
+    return found + [one for name, one in known.items() if name not in ours]
 
 
 def _shown(group: GroupCount) -> dict[str, Any]:
