@@ -14,7 +14,7 @@ from fairlead.kube.pod import Pod
 from fairlead.kube.workloads import PodDisruptionBudget
 from fairlead.kube.workloads import Workload as Owner
 from fairlead.policy.groups import GroupKey, Member, group_of, member_of
-from fairlead.policy.ledger import Ledger
+from fairlead.policy.ledger import Entry, Ledger
 from fairlead.policy.matching import Policies
 from fairlead.policy.model import PlacementPolicy
 from fairlead.policy.placing import place
@@ -136,7 +136,7 @@ def standings(
     for key in sorted(found):
         policy = policies.get(key.policy)
         if policy is not None:
-            group = _Group(key, policy, found[key], ledger_of(key) or Ledger(key))
+            group = _Group(key, policy, found[key], ledger_of(key))
             standing.append(group.standing(owners, budgets, rolling, now))
     return standing
 
@@ -151,7 +151,7 @@ class _Group:
     key: GroupKey
     policy: PlacementPolicy
     pods: list[tuple[Pod, Workload, Member]]
-    ledger: Ledger
+    ledger: Ledger | None
 
     def standing(
         self,
@@ -162,7 +162,7 @@ class _Group:
     ) -> Standing:
         live = [one for one in self.pods if not one[2].leaving]
         tiers = Tiers(self.policy.spec.tiers, self._demand(budgets, len(live)))
-        ledger = self.ledger.observe([member for *_, member in self.pods], tiers, now)
+        ledger = self._observed(tiers, now)
         index_of = {tier.name: index for index, tier in enumerate(self.policy.spec.tiers)}
         held = []
         for pod, workload, member in live:
@@ -180,6 +180,25 @@ class _Group:
             self._desired(),
             self._rolling(owners, rolling),
         )
+
+    def _observed(self, tiers: Tiers, now: float) -> Ledger:
+        """The ledger with what its pods say taken in. Without one, as with our scheduler and the extender,
+        who keep theirs in memory, it is what the pods are marked with.
+        """
+        members = [member for *_, member in self.pods]
+        if self.ledger is not None:
+            return self.ledger.observe(members, tiers, now)
+        entries: dict[int, Entry] = {}
+        rest = []
+        for member in sorted(members, key=lambda one: (not one.placed, one.created, one.name)):
+            slot = member.slot if member.ordinal is None else member.ordinal + 1
+            if member.leaving:
+                continue
+            if slot is None or slot in entries:
+                rest.append(member)
+            else:
+                entries[slot] = Entry(slot, member.tier, member.uid, now, member.name)
+        return Ledger(self.key, tuple(entries[slot] for slot in sorted(entries))).adopt(rest, tiers, now)
 
     def _demand(self, budgets: Sequence[PodDisruptionBudget], pods: int) -> Demand:
         if all(tier.min != "pdb" for tier in self.policy.spec.tiers):
