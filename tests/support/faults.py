@@ -24,6 +24,7 @@ from aiohttp import web
 from yarl import URL
 
 from fairlead.client.config import Server, Target
+from fairlead.client.connection import abandon
 from fairlead.client.credentials import source_of
 from fairlead.client.tls import client_context
 
@@ -285,9 +286,10 @@ class FaultProxy:
                 if name in answer.headers
             }
             if answer.status == 200 and request.query.get("watch") in ("true", "1"):
-                if lose_reply:
-                    return _break(request)
-                return await self._watch(request, answer, headers)
+                try:
+                    return _break(request) if lose_reply else await self._watch(request, answer, headers)
+                finally:
+                    abandon(answer)
             data = await answer.read()
             if lose_reply:
                 return _break(request)

@@ -30,7 +30,7 @@ from fairlead.client.status import status_error
 from fairlead.client.tls import client_context
 from fairlead.errors import ApiError, BadKubeconfig, NotSent, Unreachable
 
-__all__ = ["JSON", "Connection", "Fence", "Stream"]
+__all__ = ["JSON", "Connection", "Fence", "Stream", "abandon"]
 
 
 class Connection:
@@ -143,7 +143,7 @@ class Connection:
         try:
             yield Stream(response, call)
         finally:
-            response.close()
+            abandon(response)
 
     async def _open(
         self, call: Call, credential: Credential, timeout: aiohttp.ClientTimeout
@@ -327,6 +327,16 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def abandon(response: aiohttp.ClientResponse) -> None:
+    """Close a response's connection at once, in the middle of its body.
+
+    Closing it politely would have TLS wait for the server's goodbye, which a closing loop never hears.
+    """
+    if response.connection is not None and response.connection.transport is not None:
+        response.connection.transport.abort()
+    response.close()
 
 
 async def _body(response: aiohttp.ClientResponse, call: Call) -> bytes:
