@@ -1,0 +1,150 @@
+"""``fairlead extender``: let an unchanged kube-scheduler ask which nodes a pod may go to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from fairlead.cli.running import running_options
+
+if TYPE_CHECKING:
+    from fairlead.doors.running import Options
+
+__all__ = ["command"]
+
+_LISTEN = ":9444"
+
+
+@click.group(
+    "extender",
+    invoke_without_command=True,
+    epilog="""\b
+Examples:
+  In a cluster, behind Service fairlead-extender of the system namespace:
+    fairlead extender
+  On this machine, for a kube-scheduler that can reach it:
+    fairlead extender --kubeconfig ~/.kube/config --policies policies.yaml --listen 10.0.0.5:9444
+  What kube-scheduler needs to call us there:
+    fairlead extender config --url http://10.0.0.5:9444
+
+One replica answers: the one that holds Lease fairlead-extender, and /readyz says so. Exits with 0
+after SIGTERM or SIGINT.
+""",
+)
+@click.option("--tls-cert-file", default="", metavar="FILE", help="Speak HTTPS with this certificate.")
+@click.option("--tls-key-file", default="", metavar="FILE", help="Its key.")
+@click.option(
+    "--report-after",
+    default="60s",
+    show_default=True,
+    metavar="DURATION",
+    help="Say in log and status that no scheduler calls, when none has for so long.",
+)
+@running_options
+@click.pass_context
+def command(
+    ctx: click.Context, options: Options, tls_cert_file: str, tls_key_file: str, report_after: str
+) -> None:
+    """Answer kube-scheduler's filter, prioritize and preempt calls: each pod gets the nodes of one tier.
+
+    A pod that a PlacementPolicy governs takes the lowest free slot of its group when kube-scheduler asks
+    about it, and may go to the nodes of that slot's tier. Opens --listen (default :9444), also for
+    /livez, /readyz and /metrics.
+    """
+    if ctx.invoked_subcommand is not None:
+        ctx.obj = options
+        return
+    from fairlead.doors.extender.door import ExtenderDoor, Settings
+    from fairlead.doors.running import run_doors
+    from fairlead.errors import BadInput
+    from fairlead.kube.duration import seconds
+
+    try:
+        patience_s = seconds(report_after)
+    except ValueError as error:
+        raise BadInput(f"--report-after: {error}") from error
+    settings = Settings(tls_cert_file, tls_key_file, patience_s)
+    run_doors(
+        replace(options, listen=options.listen or _LISTEN), lambda around: [ExtenderDoor(around, settings)]
+    )
+
+
+@command.command(
+    "config",
+    epilog="""\b
+Examples:
+  With the address of Service fairlead-extender, for kubeadm:
+    fairlead extender config --kubeconfig ~/.kube/config --kubeadm
+  With a given address:
+    fairlead extender config --url http://10.0.0.5:9444 > scheduler.yaml
+""",
+)
+@click.option("--kubeadm", is_flag=True, help="Also what changes in the static pod of kube-scheduler.")
+@click.option(
+    "--url",
+    default="",
+    metavar="http://HOST:PORT",
+    help="Where kube-scheduler reaches us; without it, the ClusterIP of the Service.",
+)
+@click.option(
+    "--service",
+    default="fairlead-extender",
+    show_default=True,
+    metavar="NAME",
+    help="The Service before us, in the system namespace.",
+)
+@click.option("--https", is_flag=True, help="The Service speaks HTTPS.")
+@click.option(
+    "--ca-file",
+    default="",
+    metavar="FILE",
+    help="Who signed our certificate: a file where kube-scheduler runs.",
+)
+@click.option(
+    "--scheduler-kubeconfig",
+    default="/etc/kubernetes/scheduler.conf",
+    show_default=True,
+    metavar="FILE",
+    help="kube-scheduler's own, where it runs.",
+)
+@click.option("--kubeconfig", default="", metavar="FILE", help="Where the Service is looked up.")
+@click.option("--context", default="", metavar="NAME", help="Another context than the current one.")
+@click.option("--system-namespace", default="", metavar="NAME", help="The namespace of the Service.")
+@click.pass_obj
+def config(
+    options: Options,
+    /,
+    *,
+    kubeadm: bool,
+    url: str,
+    service: str,
+    https: bool,
+    ca_file: str,
+    scheduler_kubeconfig: str,
+    **given: str,
+) -> None:
+    """Print the configuration with which kube-scheduler calls us, how to verify it and how to go back."""
+    from fairlead.doors.extender.configuration import Wanted, written
+
+    options = replace(options, **{name: value for name, value in given.items() if value})
+    wanted = Wanted(url or _service_url(options, service, https=https), ca_file, scheduler_kubeconfig)
+    click.echo(written(wanted, kubeadm=kubeadm), nl=False)
+
+
+def _service_url(options: Options, service: str, *, https: bool) -> str:
+    from fairlead.client import config as kubeconfig
+    from fairlead.client.api import Client
+    from fairlead.client.connection import Connection
+    from fairlead.doors.extender.configuration import service_url
+    from fairlead.doors.running import event_loop, own_namespace
+
+    async def look() -> str:
+        target = kubeconfig.load(options.kubeconfig or None, context=options.context or None)
+        async with Connection(target) as connection:
+            namespace = options.system_namespace or own_namespace()
+            return await service_url(Client(connection), namespace, service, https=https)
+
+    with event_loop() as runner:
+        return runner.run(look())

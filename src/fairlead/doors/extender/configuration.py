@@ -1,0 +1,208 @@
+"""What kube-scheduler must be told to call us, as files with comments that say how to use them.
+
+The address is the subtle thing: a kube-scheduler of kubeadm runs on the host's network with the host's
+DNS, where no ``*.svc`` name resolves, and ``ignorable: true`` hides that. Hence an IP address.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from fairlead.client.api import Client
+from fairlead.doors.extender.server import VERBS
+from fairlead.errors import BadInput, NotFound
+from fairlead.kube.meta import Object, ObjectMeta
+from fairlead.kube.resources import known
+
+__all__ = ["Wanted", "extender_entry", "kubeadm_patch", "scheduler_configuration", "service_url", "written"]
+
+FILE = "/etc/kubernetes/fairlead-scheduler.yaml"
+PATCH_FILE = "kube-scheduler+json.yaml"
+MANIFEST = "/etc/kubernetes/manifests/kube-scheduler.yaml"
+
+# Above all that kube-scheduler's own plugins can add up to, so that a tier that is only preferred is,
+# and pods spread over its zones; a difference of a point or two still leaves the choice to them.
+_WEIGHT = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the configuration is to say."""
+
+    url: str
+    ca_file: str = ""
+    scheduler_kubeconfig: str = "/etc/kubernetes/scheduler.conf"
+    ignorable: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse an address that kube-scheduler could not use."""
+        split = urlsplit(self.url)
+        if split.scheme not in ("http", "https") or not split.hostname or split.query or split.fragment:
+            raise BadInput(f"--url: {self.url!r} is not http://HOST:PORT or https://HOST:PORT")
+        if self.ca_file and split.scheme != "https":
+            raise BadInput("--ca-file is for an address with https")
+
+    @property
+    def resolves_everywhere(self) -> bool:
+        """Whether no DNS is needed."""
+        try:
+            ipaddress.ip_address(urlsplit(self.url).hostname or "")
+        except ValueError:
+            return False
+        return True
+
+
+class _Port(Object, frozen=True):
+    port: int
+    name: str = ""
+
+
+class _ServiceSpec(Object, frozen=True):
+    cluster_ip: str = msgspec.field(name="clusterIP", default="")
+    ports: tuple[_Port, ...] = ()
+
+
+class _Service(Object, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: _ServiceSpec = _ServiceSpec()
+
+
+async def service_url(client: Client, namespace: str, name: str, *, https: bool = False) -> str:
+    """The address of the extender's Service that resolves on every host."""
+    try:
+        service = await client.get(known("Service"), name, namespace, kind=_Service)
+    except NotFound:
+        raise BadInput(
+            f"there is no Service {name} in namespace {namespace}: make it first (deploy/extender.yaml), "
+            "or give the address with --url http://HOST:PORT"
+        ) from None
+    address = service.spec.cluster_ip
+    if address in ("", "None") or not service.spec.ports:
+        raise BadInput(f"Service {namespace}/{name} has no ClusterIP or no port: give the address with --url")
+    host = f"[{address}]" if ":" in address else address
+    return f"{'https' if https else 'http'}://{host}:{service.spec.ports[0].port}"
+
+
+def extender_entry(wanted: Wanted) -> dict[str, Any]:
+    """The entry of ``extenders``."""
+    found: dict[str, Any] = {
+        "urlPrefix": wanted.url.rstrip("/"),
+        **VERBS,
+        "weight": _WEIGHT,
+        "nodeCacheCapable": True,
+        "ignorable": wanted.ignorable,
+        "httpTimeout": "5s",
+    }
+    if wanted.url.startswith("https"):
+        found["enableHTTPS"] = True
+        found["tlsConfig"] = {"caFile": wanted.ca_file} if wanted.ca_file else {"insecure": True}
+    return found
+
+
+def scheduler_configuration(wanted: Wanted) -> dict[str, Any]:
+    """The whole KubeSchedulerConfiguration."""
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {"kubeconfig": wanted.scheduler_kubeconfig},
+        "leaderElection": {"leaderElect": True},
+        "percentageOfNodesToScore": 100,
+        "extenders": [extender_entry(wanted)],
+    }
+
+
+def kubeadm_patch() -> list[dict[str, Any]]:
+    """What changes in the static pod of kubeadm's kube-scheduler, as a JSON patch."""
+    mount = {"name": "fairlead-scheduler", "mountPath": FILE, "readOnly": True}
+    volume = {"name": "fairlead-scheduler", "hostPath": {"path": FILE, "type": "File"}}
+    return [
+        {"op": "add", "path": "/spec/containers/0/command/-", "value": f"--config={FILE}"},
+        {"op": "add", "path": "/spec/containers/0/volumeMounts/-", "value": mount},
+        {"op": "add", "path": "/spec/volumes/-", "value": volume},
+    ]
+
+
+def written(wanted: Wanted, *, kubeadm: bool) -> str:
+    """The files, with comments that say where they go, how to see that it works, and how to go back."""
+    import yaml
+
+    def block(data: Any) -> str:
+        text: str = yaml.safe_dump(data, sort_keys=False)
+        return text
+
+    parts = [_KUBEADM_HEAD if kubeadm else _HEAD]
+    if not wanted.resolves_everywhere:
+        parts.append(_NAMED)
+    if wanted.url.startswith("https") and not wanted.ca_file:
+        parts.append(_UNVERIFIED)
+    parts.append(block(scheduler_configuration(wanted)))
+    if kubeadm:
+        parts += [_KUBEADM_PATCH, block(kubeadm_patch()), _KUBEADM_MORE]
+    verify = _VERIFY.replace("URL", wanted.url.rstrip("/"))
+    parts.append(verify.replace("ROLLBACK", _KUBEADM_BACK if kubeadm else _BACK))
+    return "".join(parts)
+
+
+_HEAD = """\
+# kube-scheduler's configuration with Fairlead as extender. Give it to kube-scheduler with --config FILE.
+# With --config it ignores --kubeconfig and --leader-elect: both are said here. If it has a configuration
+# already, add `extenders` and `percentageOfNodesToScore` to that one; extenders apply to all profiles.
+"""
+_KUBEADM_HEAD = f"""\
+# For a kubeadm cluster. On every control-plane node:
+#
+# 1. Save this first document as {FILE}.
+"""
+_NAMED = """\
+# NOTE: the address below is a name. kube-scheduler must resolve it where it runs: on the host's network
+# with the host's DNS (kubeadm's default) no *.svc name resolves; use the Service's ClusterIP there.
+"""
+_UNVERIFIED = """\
+# NOTE: without --ca-file kube-scheduler does not verify whom it talks to.
+"""
+_KUBEADM_PATCH = f"""\
+---
+# 2. Change the static pod, {MANIFEST}, as this second document says
+#    (a JSON patch). The kubelet restarts kube-scheduler when the file changes. To keep the change over
+#    `kubeadm upgrade`, save this document as {PATCH_FILE} in a folder and pass the folder
+#    with --patches.
+"""
+_KUBEADM_MORE = """\
+#
+#    The same for `kubeadm init` and later upgrades, in its ClusterConfiguration:
+#      scheduler:
+#        extraArgs: [{name: config, value: /etc/kubernetes/fairlead-scheduler.yaml}]
+#        extraVolumes:
+#        - name: fairlead-scheduler
+#          hostPath: /etc/kubernetes/fairlead-scheduler.yaml
+#          mountPath: /etc/kubernetes/fairlead-scheduler.yaml
+#          readOnly: true
+#          pathType: File
+"""
+_VERIFY = """\
+#
+# Verify, from where kube-scheduler runs (a control-plane node):
+#   curl -sk URL/readyz
+#     says ok
+#   curl -sk URL/metrics | grep ^fairlead_extender_never_called
+#     says 0 once a pod was scheduled
+#   kubectl get placementpolicies -o yaml
+#     has condition ExtenderCalled with status "True"
+# `ignorable: true` lets kube-scheduler go on when Fairlead is away, and hides a wrong address: do verify.
+#
+# Roll back:
+ROLLBACK"""
+_BACK = """\
+#   take the entry out of `extenders` (or --config off its command line) and restart kube-scheduler.
+#   Pods that are placed stay where they are.
+"""
+_KUBEADM_BACK = f"""\
+#   take --config, the volume and its mount out of {MANIFEST}
+#   again on every control-plane node (and the patch or the ClusterConfiguration entry), then delete
+#   {FILE}. Pods that are placed stay where they are.
+"""

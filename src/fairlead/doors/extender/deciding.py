@@ -1,0 +1,306 @@
+"""What to answer kube-scheduler: a state machine without I/O. Calls, watch events and time in, verdicts out.
+
+A pod that asks takes the lowest free slot of its group, and the slot's tier is where it may go. The slot is
+assumed until the watch shows the outcome or half a minute passes; asking again replaces it. Which tier that
+is depends on what is on offer: kube-scheduler has left out the nodes that cannot take the pod, so a tier of
+which nothing is offered has no room for it now. It waits for that tier for ``fallback.after``, counted from
+its first call, and is then passed on; a tier that is marked or has lost its last node passes it on at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from fairlead.doors.extender.nodes import NodesOfTiers
+from fairlead.doors.extender.slots import Slots
+from fairlead.doors.grouping import Place
+from fairlead.policy.choice import Choice, choose
+from fairlead.policy.groups import GroupKey, Member, ordinal_of
+from fairlead.policy.rule import Tiers
+
+__all__ = ["Ask", "Deciding", "Verdict", "Waiting"]
+
+_FORGET_S = 15 * 60.0  # a pod that nobody asked about for so long: kube-scheduler retries within 5 minutes
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A pod that kube-scheduler asks about."""
+
+    member: Member
+    namespace: str
+    place: Place
+    tiers: Tiers
+    costed: bool = False
+    """Whether the user said which pod goes first: then that stands."""
+
+    @property
+    def admitted(self) -> bool:
+        """Whether the webhook has decided on it: its affinity says where it may go, and we agree."""
+        return bool(self.member.token)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Which of the nodes on offer a pod may go to."""
+
+    nodes: Sequence[str]
+    choice: Choice | None = None
+    slot: int = 0
+    refusal: str = ""
+    """Why none, in the words of kube-scheduler's events: said of each node outside the tier."""
+    unknown: Sequence[str] = ()
+    """Nodes that our watch has not shown yet: they may turn out to be the tier's."""
+    passed: tuple[str, ...] = ()
+    """Tiers that passed the pod on because it waited long enough."""
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A pod that has asked and has no node yet."""
+
+    uid: str
+    name: str
+    """``namespace/name``."""
+    key: GroupKey
+    first: float
+    last: float
+    tier: int | None = None
+    """Where it was sent the last time."""
+    refused: bool = False
+    """Whether nothing was on offer there."""
+    firm: bool = False
+    after_s: float = 0.0
+    most: int = 0
+    """How many tiers can pass it on: all but the last."""
+    skipped: frozenset[str] = frozenset()
+    """The tiers that were passed over the last time."""
+    told: bool = False
+    """Whether kube-scheduler was made to ask again since."""
+
+    def passes(self, now: float) -> int:
+        """How many tiers may have passed it on by now."""
+        if self.after_s <= 0:
+            return self.most
+        return min(int((now - self.first) // self.after_s), self.most)
+
+    def due(self, now: float, unavailable: Collection[str], tier: str) -> bool:
+        """Whether asking again would give another answer, by time or because its tier is left alone now."""
+        if not self.refused or self.firm or self.told:
+            return False
+        return self.passes(now) > self.passes(self.last) or (tier in unavailable and tier not in self.skipped)
+
+    def next_pass(self, now: float) -> float | None:
+        """When time alone passes it on."""
+        passes = self.passes(now)
+        if not self.refused or self.firm or self.told or passes >= self.most:
+            return None
+        return self.first + (passes + 1) * self.after_s
+
+
+class Deciding:
+    """See the module. `marked` tells the tiers of a policy that its marks say to leave alone."""
+
+    def __init__(
+        self, nodes: NodesOfTiers, marked: Callable[[str], Collection[str]] = lambda _: frozenset()
+    ) -> None:
+        self.nodes = nodes
+        self._marked = marked
+        self.groups: dict[GroupKey, Slots] = {}
+        self.waiting: dict[str, Waiting] = {}
+
+    def filter(self, ask: Ask, offered: Sequence[str], now: float, probing: str = "") -> Verdict:
+        """The nodes of one tier. `probing` is a tier that this pod may try although it is marked."""
+        if ask.admitted:
+            return Verdict(offered)
+        policy, uid = ask.place.policy, ask.member.uid
+        waiting = self._asked(ask, now)
+        slots = self._slots(ask, now)
+        slot = 1 if slots is None else slots.next_slot(uid, ordinal_of(policy, ask.place.workload))
+        preferred = policy.spec.enforce == "preferred"  # nobody waits for a tier's sake
+        passes = waiting.most if preferred else waiting.passes(now)
+        choice, nodes, passed, skipped = self._choose(ask, slot, offered, passes, probing)
+        name = "" if choice.tier is None else policy.spec.tiers[choice.tier].name
+        if slots is not None:
+            slots.assume(ask.member, slot, name, now, costed=ask.costed)
+        if preferred:
+            nodes, passed = offered, ()
+        waiting.tier, waiting.firm, waiting.refused = choice.tier, choice.firm, not nodes
+        waiting.skipped, waiting.told = frozenset(skipped), False
+        if nodes:
+            return Verdict(nodes, choice, slot, passed=passed)
+        return Verdict(
+            (),
+            choice,
+            slot,
+            refusal=_refusal(ask, choice),
+            unknown=[name for name in offered if name not in self.nodes] if choice.tier is not None else (),
+            passed=passed,
+        )
+
+    def wants_probe(self, ask: Ask, offered: Sequence[str], now: float) -> str:
+        """The marked tier that would take this pod right now, for whoever may claim its probe."""
+        if ask.admitted or not (marked := self._marked(ask.place.policy.name)):
+            return ""
+        policy = ask.place.policy
+        slots = self._slots(ask, now)
+        ordinal = ordinal_of(policy, ask.place.workload)
+        slot = 1 if slots is None else slots.next_slot(ask.member.uid, ordinal)
+        own = self._choice(ask, slot, ()).tier
+        if own is None or (name := policy.spec.tiers[own].name) not in marked:
+            return ""
+        tier = self.nodes.of(policy.name, own)
+        return name if any(node in tier for node in offered) else ""
+
+    def preempt(self, ask: Ask, candidates: Sequence[str], now: float) -> Sequence[str]:
+        """The candidates whose victims' room would be of use to the pod: those of its tier."""
+        if ask.admitted or ask.place.policy.spec.enforce == "preferred":
+            return candidates
+        waiting = self._asked(ask, now)
+        slots = self._slots(ask, now)
+        ordinal = ordinal_of(ask.place.policy, ask.place.workload)
+        slot = 1 if slots is None else slots.next_slot(ask.member.uid, ordinal)
+        return self._choose(ask, slot, candidates, waiting.passes(now), "")[1]
+
+    def scores(self, ask: Ask, offered: Sequence[str], highest: int) -> list[int]:
+        """How good each node is, 0 to `highest`: in the pod's tier, and where fewest of its group are."""
+        policy, key = ask.place.policy, ask.place.key
+        waiting = self.waiting.get(ask.member.uid)
+        if waiting is None or waiting.tier is None:
+            return [0] * len(offered)
+        tier = policy.spec.tiers[waiting.tier]
+        within = self.nodes.of(policy.name, waiting.tier)
+        # Under `preferred` the tier weighs more than its spread; under `required` all nodes are its own.
+        floor = highest // 2 + 1 if policy.spec.enforce == "preferred" else 0
+        if not tier.spread:
+            return [highest if floor and name in within else 0 for name in offered]
+        crowd = self._crowd(key, waiting.tier, policy.name, tier.spread)
+        crowds = [self._crowded(name, tier.spread, crowd) if name in within else None for name in offered]
+        known = [one for one in crowds if one is not None]
+        least, most = min(known, default=0), max(known, default=0)
+        span = highest - floor
+        return [
+            0 if one is None else floor + (span if most == least else span * (most - one) // (most - least))
+            for one in crowds
+        ]
+
+    def unavailable(self, policy: str) -> set[str]:
+        """Tiers that pods skip at once: marked ones, and those whose last node we saw go."""
+        found = set(self._marked(policy))
+        lost = self.nodes.lost(policy)
+        if lost:
+            tiers = self.nodes.tiers(policy)
+            found.update(tiers[index].name for index in lost)
+        return found
+
+    def shown(self, key: GroupKey, member: Member, node: str) -> None:
+        """The watch shows a pod of a group."""
+        if not key.alone:
+            self.groups.setdefault(key, Slots()).shown(member, node)
+        if node or member.leaving:
+            self.waiting.pop(member.uid, None)
+
+    def left(self, key: GroupKey, member: Member) -> None:
+        """A pod is gone, or in another group now."""
+        self.waiting.pop(member.uid, None)
+        slots = self.groups.get(key)
+        if slots is not None:
+            slots.gone(member.uid)
+            if not len(slots):
+                del self.groups[key]
+
+    def start_over(self, pods: Iterable[tuple[GroupKey, Member, str]]) -> None:
+        """Policies changed: who holds what is worked out anew. What was only assumed is forgotten."""
+        self.groups.clear()
+        for key, member, node in pods:
+            self.shown(key, member, node)
+
+    def forget(self, now: float) -> None:
+        """Drop what nobody asks about any more: pods that no policy governs now, or that we saw too late."""
+        for uid in [uid for uid, one in self.waiting.items() if now - one.last > _FORGET_S]:
+            del self.waiting[uid]
+        for key, slots in list(self.groups.items()):
+            slots.expire(now)
+            if not len(slots):
+                del self.groups[key]
+
+    def _asked(self, ask: Ask, now: float) -> Waiting:
+        uid = ask.member.uid
+        waiting = self.waiting.get(uid)
+        if waiting is None:
+            name = f"{ask.namespace}/{ask.member.name}"
+            waiting = self.waiting[uid] = Waiting(uid, name, ask.place.key, now, now)
+        waiting.last, waiting.key = now, ask.place.key
+        spec = ask.place.policy.spec
+        waiting.after_s, waiting.most = spec.fallback.after_s, len(spec.tiers) - 1
+        return waiting
+
+    def _slots(self, ask: Ask, now: float) -> Slots | None:
+        """The slots of the pod's group; None for a pod that is alone in it."""
+        if ask.place.key.alone:
+            return None
+        slots = self.groups.setdefault(ask.place.key, Slots())
+        slots.expire(now)
+        slots.settle(ask.tiers)
+        return slots
+
+    def _choose(
+        self, ask: Ask, slot: int, offered: Sequence[str], passes: int, probing: str
+    ) -> tuple[Choice, Sequence[str], tuple[str, ...], set[str]]:
+        """The tier, its nodes on offer, the tiers that passed the pod on, and all that were skipped."""
+        policy = ask.place.policy
+        skipped = self.unavailable(policy.name)
+        skipped.discard(probing)
+        passed: list[str] = []
+        while True:
+            choice = self._choice(ask, slot, skipped)
+            if choice.tier is None:
+                return choice, (), tuple(passed), skipped
+            names = self.nodes.of(policy.name, choice.tier)
+            nodes = [name for name in offered if name in names]
+            tier = policy.spec.tiers[choice.tier].name
+            if nodes or choice.firm or tier in skipped or len(passed) >= passes:
+                return choice, nodes, tuple(passed), skipped
+            passed.append(tier)
+            skipped.add(tier)
+
+    def _choice(self, ask: Ask, slot: int, unavailable: Collection[str]) -> Choice:
+        policy, workload = ask.place.policy, ask.place.workload
+        slots = self.groups.get(ask.place.key)
+        one_workload = policy.spec.group_by == "workload"
+        return choose(
+            policy,
+            ask.tiers,
+            slot,
+            desired=workload.replicas if one_workload else len(slots or ()) + 1,
+            single=workload.is_single(slot if one_workload else None),
+            unavailable=unavailable,
+            held=slots.counts if slots is not None and unavailable else None,
+        )
+
+    def _crowd(
+        self, key: GroupKey, tier: int, policy: str, keys: Sequence[str]
+    ) -> dict[str, Mapping[str, int]]:
+        """By topology key and domain: how many of the group's pods are in the tier there."""
+        found: dict[str, dict[str, int]] = {one: {} for one in keys}
+        slots = self.groups.get(key)
+        if slots is not None:
+            for node, pods in slots.on_node.items():
+                if self.nodes.tier_of(policy, node) == tier:
+                    labels = self.nodes.labels(node)
+                    for one in keys:
+                        domain = labels.get(one, "")
+                        found[one][domain] = found[one].get(domain, 0) + pods
+        return dict(found)
+
+    def _crowded(self, node: str, keys: Sequence[str], crowd: Mapping[str, Mapping[str, int]]) -> int:
+        labels = self.nodes.labels(node)
+        return sum(crowd[one].get(labels.get(one, ""), 0) for one in keys)
+
+
+def _refusal(ask: Ask, choice: Choice) -> str:
+    policy = ask.place.policy
+    if choice.tier is None:
+        return f"node(s) of no use: every tier of placement policy {policy.name} is at its max"
+    return f"node(s) outside tier {policy.spec.tiers[choice.tier].name} of placement policy {policy.name}"

@@ -1,0 +1,285 @@
+"""The extender as a door: watches that feed it, the lease that makes one replica answer, and its port.
+
+All replicas watch; only the one that holds the lease is ready, so that the Service leads there. Slots that
+are only assumed live in one memory: two replicas that answered at once would give the same slot twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import structlog
+from aiohttp import web
+
+from fairlead.client.api import Client
+from fairlead.client.reflector import Reflector
+from fairlead.client.view import Added, Deleted, Event, Modified
+from fairlead.doors.crds import ensure_crds
+from fairlead.doors.extender.deciding import Deciding
+from fairlead.doors.extender.metrics import Metrics
+from fairlead.doors.extender.nodes import NodesOfTiers
+from fairlead.doors.extender.reporting import PATIENCE_S, Calls
+from fairlead.doors.extender.server import Endpoint
+from fairlead.doors.extender.tending import Tending
+from fairlead.doors.grouping import GroupsOfPods
+from fairlead.doors.leader import lead
+from fairlead.doors.marks import LiveMarks
+from fairlead.doors.owners import OwnersOfPods
+from fairlead.doors.running import Door, Surroundings
+from fairlead.errors import BadInput, FairleadError
+from fairlead.kube.meta import ObjectMeta
+from fairlead.kube.node import Node, NodeSpec, NodeStatus
+from fairlead.kube.resources import known
+from fairlead.policy.groups import GroupKey, Member
+from fairlead.policy.names import POLICIES
+
+__all__ = ["LEASE", "ExtenderDoor", "Settings"]
+
+_log = structlog.get_logger(__name__)
+
+LEASE = "fairlead-extender"
+_LOOK_S = 30.0  # how often the certificate's files are looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The extender's own flags."""
+
+    tls_cert_file: str = ""
+    tls_key_file: str = ""
+    patience_s: float = PATIENCE_S
+    """How long a scheduler may take to call before that is reported."""
+
+    def __post_init__(self) -> None:
+        """Refuse at once what could not work later."""
+        if bool(self.tls_cert_file) != bool(self.tls_key_file):
+            raise BadInput("--tls-cert-file and --tls-key-file go together")
+
+
+class ExtenderDoor(Door):
+    """See the module."""
+
+    name = "extender"
+
+    def __init__(self, around: Surroundings, settings: Settings) -> None:
+        self._around = around
+        self._settings = settings
+        rng, clock = around.rng, around.clock
+        self._nodes = NodesOfTiers()
+        self._marks = LiveMarks(around.client, around.policies, around.system_namespace, rng=rng, clock=clock)
+        self._deciding = Deciding(self._nodes, self._marks.unavailable)
+        self._owners = OwnersOfPods(around.client, rng=rng, clock=clock)
+        self._groups = GroupsOfPods(
+            around.client,
+            around.policies,
+            self._owners,
+            exempt=("kube-system", around.system_namespace),
+            changed=self._group_changed,
+            shown=self._deciding.shown,
+            left=self._pod_left,
+            alone=True,
+            rng=rng,
+            clock=clock,
+        )
+        self._reflector = Reflector(around.client, known("Node"), Node, keep=_name, rng=rng, clock=clock)
+        self._metrics = Metrics()
+        self._tending = Tending(
+            self._deciding, self._groups, around.policies, self._marks, self._metrics, clock=around.clock
+        )
+        self._calls = Calls(
+            around.policies, self._metrics, patience_s=settings.patience_s, clock=around.clock
+        )
+        self._endpoint = Endpoint(
+            self._deciding,
+            self._groups,
+            self._metrics,
+            closed=self._closed,
+            claim_probe=self._claim_probe,
+            called=self._calls.called,
+            decided=self._tending.look,
+            clock=around.clock,
+        )
+        self._tls: ssl.SSLContext | None = None
+        self._stopping = asyncio.Event()
+        self._client: Client | None = None  # may write; only while we lead
+        self._known: object = None
+        around.policies.on_change(self._policies_changed)
+        self._marks.on_change(self._tending.look)
+
+    async def prepare(self) -> None:
+        """The definition of policies, unless they come from a file; the certificate, if there is one."""
+        if not self._around.policies.policies:
+            await ensure_crds(self._around.client, (POLICIES,), clock=self._around.clock)
+        if self._settings.tls_cert_file:
+            self._tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            self._load_certificate()
+
+    def routes(self) -> Iterable[web.RouteDef]:
+        """The verbs that kube-scheduler calls."""
+        return self._endpoint.routes
+
+    def tls(self) -> ssl.SSLContext | None:
+        """Only with a certificate."""
+        return self._tls
+
+    def checks(self) -> Mapping[str, str]:
+        """Ready when everything was listed and the lease is ours."""
+        unlisted = self._unlisted()
+        return {
+            "informer-sync": f"not listed yet: {', '.join(unlisted)}" if unlisted else "",
+            "leading": "" if self._client is not None else "another replica leads, or none yet",
+            "shutdown": "stopping" if self._stopping.is_set() else "",
+        }
+
+    def metrics(self) -> bytes:
+        """See `Metrics`."""
+        return self._metrics.text()
+
+    async def run(self) -> None:
+        """Watch, and answer while the lease is ours, until `stop`."""
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(work)
+                for work in (
+                    self._owners.run(),
+                    self._groups.run(),
+                    self._marks.run(),
+                    self._reflector.run(self._on_node),
+                    self._keep_certificate(),
+                    self._be_candidate(),
+                )
+            ]
+            await self._stopping.wait()
+            for task in tasks:
+                task.cancel()
+
+    def stop(self) -> None:
+        """See `Door`."""
+        self._stopping.set()
+
+    async def _be_candidate(self) -> None:
+        await self._around.policies.synced()
+        await self._marks.synced()
+        await self._reflector.synced()
+        await self._groups.synced()
+        self._policies_changed()
+        _log.info("synced", policies=len(self._groups.policies), groups=len(self._deciding.groups))
+        await lead(
+            self._around.client, LEASE, self._around.system_namespace, self._lead, clock=self._around.clock
+        )
+
+    async def _lead(self, client: Client) -> None:
+        self._client = client
+        self._metrics.leading.set(1)
+        _log.info("answering")
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._tending.run(client))
+                group.create_task(self._calls.run(client))
+        finally:
+            self._client = None
+            self._metrics.leading.set(0)
+
+    def _closed(self) -> str:
+        """Why calls are not answered; "" when they are."""
+        if self._client is None:
+            return "another replica leads, or none yet"
+        if unlisted := self._unlisted():
+            return f"not listed yet: {', '.join(unlisted)}"
+        return ""
+
+    def _unlisted(self) -> list[str]:
+        nodes = [] if self._reflector.is_synced else ["nodes"]
+        return list(dict.fromkeys([*self._owners.unlisted(), *self._groups.unlisted(), *nodes]))
+
+    async def _claim_probe(self, policy: str, tier: str, token: str) -> bool:
+        client = self._client
+        if client is None:
+            return False
+        now = self._around.clock.wall().timestamp()
+        mark = self._marks.of(policy).get(tier)
+        if mark is None or mark.cooling(now):
+            return False
+        try:
+            return await self._marks.claim_probe(policy, tier, token, now)
+        except FairleadError as error:
+            _log.warning("probe_not_claimed", policy=policy, tier=tier, reason=str(error))
+            return False
+
+    def _on_node(self, event: Event[Node, str]) -> None:
+        match event:
+            case Added(object=node) | Modified(object=node):
+                self._nodes.put(_trimmed(node))
+            case Deleted(key=name):
+                self._nodes.drop(name)
+            case _:
+                return
+        self._tending.look()
+
+    def _policies_changed(self) -> None:
+        policies = self._around.policies.policies
+        if policies is not self._known:
+            self._known = policies
+            self._nodes.use(policies)
+            self._deciding.start_over(self._groups.each())
+        self._tending.look()
+
+    def _group_changed(self, key: GroupKey) -> None:
+        self._tending.touch(key)
+
+    def _pod_left(self, key: GroupKey, member: Member) -> None:
+        self._deciding.left(key, member)
+
+    async def _keep_certificate(self) -> None:
+        """Show a renewed certificate to whoever connects from then on."""
+        settings = self._settings
+        if self._tls is None:
+            return
+        known_stamp = _stamp(settings.tls_cert_file)
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            stamp = _stamp(settings.tls_cert_file)
+            if stamp is not None and stamp != known_stamp:
+                known_stamp = stamp
+                try:
+                    self._load_certificate()
+                except BadInput as error:
+                    _log.error("certificate_refused", reason=str(error))
+
+    def _load_certificate(self) -> None:
+        assert self._tls is not None
+        cert, key = self._settings.tls_cert_file, self._settings.tls_key_file
+        try:
+            self._tls.load_cert_chain(cert, key, password="")
+        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+            raise BadInput(f"the certificate {cert} and key {key} cannot be used: {error}") from error
+
+
+def _name(node: Node) -> str:
+    """`NodesOfTiers` has all that is kept of nodes."""
+    return node.metadata.name
+
+
+def _trimmed(node: Node) -> Node:
+    """What tiers and fallback read of a node."""
+    meta = node.metadata
+    kept = ObjectMeta(
+        name=meta.name,
+        labels=meta.labels,
+        creation_timestamp=meta.creation_timestamp,
+        deletion_timestamp=meta.deletion_timestamp,
+    )
+    ready = tuple(one for one in node.status.conditions if one.type == "Ready")
+    return Node(kept, NodeSpec(node.spec.unschedulable, node.spec.taints), NodeStatus(conditions=ready))
+
+
+def _stamp(file: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(file)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino

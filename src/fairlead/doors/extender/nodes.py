@@ -1,0 +1,130 @@
+"""The nodes of each policy's tiers as sets of names: a filter call must not look at 5,000 nodes' labels.
+
+Worked out when a node changes, for the policies that hold; kept for all nodes, schedulable or not, because
+kube-scheduler has sorted out those that take no pods before it asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fairlead.kube.node import Node
+from fairlead.policy.fallback import Nodes, is_schedulable
+from fairlead.policy.model import PlacementPolicy, Tier
+from fairlead.policy.nodes import tier_of_node
+
+__all__ = ["NodesOfTiers"]
+
+
+@dataclass(slots=True)
+class _Tiers:
+    """One policy's nodes. Invariant: `tier_of` has every known node; a node is in its tier's set only."""
+
+    policy: PlacementPolicy
+    tier_of: dict[str, int | None] = field(default_factory=dict)
+    names: list[set[str]] = field(default_factory=list)
+    schedulable: list[dict[str, float]] = field(default_factory=list)
+    had: list[bool] = field(default_factory=list)
+
+    def put(self, node: Node) -> None:
+        name = node.metadata.name
+        self.drop(name)
+        tier = self.tier_of[name] = tier_of_node(self.policy, name, node.metadata.labels)
+        if tier is None:
+            return
+        self.names[tier].add(name)
+        if is_schedulable(node):
+            made = node.metadata.creation_timestamp
+            self.schedulable[tier][name] = made.timestamp() if made is not None else 0.0
+            self.had[tier] = True
+
+    def drop(self, name: str) -> None:
+        tier = self.tier_of.pop(name, None)
+        if tier is not None:
+            self.names[tier].discard(name)
+            self.schedulable[tier].pop(name, None)
+
+
+class NodesOfTiers:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, Node] = {}
+        self._by_policy: dict[str, _Tiers] = {}
+
+    def use(self, policies: Iterable[PlacementPolicy]) -> None:
+        """These policies hold now; what was known of others is forgotten."""
+        before = self._by_policy
+        self._by_policy = {}
+        for policy in policies:
+            known = before.get(policy.name)
+            if known is not None and known.policy.spec.tiers == policy.spec.tiers:
+                self._by_policy[policy.name] = known
+                known.policy = policy
+                continue
+            number = len(policy.spec.tiers)
+            tiers = _Tiers(
+                policy,
+                names=[set() for _ in range(number)],
+                schedulable=[{} for _ in range(number)],
+                had=[False] * number,
+            )
+            for node in self._nodes.values():
+                tiers.put(node)
+            self._by_policy[policy.name] = tiers
+
+    def put(self, node: Node) -> None:
+        """A node is new or changed."""
+        self._nodes[node.metadata.name] = node
+        for tiers in self._by_policy.values():
+            tiers.put(node)
+
+    def drop(self, name: str) -> None:
+        """A node is gone."""
+        self._nodes.pop(name, None)
+        for tiers in self._by_policy.values():
+            tiers.drop(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._nodes
+
+    def labels(self, name: str) -> Mapping[str, str]:
+        """A node's labels; none of a node that is not known."""
+        node = self._nodes.get(name)
+        return node.metadata.labels if node is not None else {}
+
+    def tiers(self, policy: str) -> Sequence[Tier]:
+        """The tiers of a policy that holds."""
+        found = self._by_policy.get(policy)
+        return found.policy.spec.tiers if found is not None else ()
+
+    def of(self, policy: str, tier: int) -> set[str]:
+        """The names of a tier's nodes."""
+        found = self._by_policy.get(policy)
+        return found.names[tier] if found is not None else set()
+
+    def tier_of(self, policy: str, name: str) -> int | None:
+        """The index of the tier that a node is in."""
+        found = self._by_policy.get(policy)
+        return found.tier_of.get(name) if found is not None else None
+
+    def seen(self, policy: str) -> Nodes | None:
+        """What fallback decides from, as it is at this moment; None: not a policy that holds."""
+        found = self._by_policy.get(policy)
+        if found is None:
+            return None
+        return Nodes(
+            tuple(dict(names) for names in found.schedulable), tuple(len(names) for names in found.names)
+        )
+
+    def lost(self, policy: str) -> Sequence[int]:
+        """Tiers whose last schedulable node was cordoned or lost, by what we saw ourselves."""
+        found = self._by_policy.get(policy)
+        if found is None:
+            return ()
+        return [
+            tier
+            for tier, names in enumerate(found.schedulable)
+            if not names and (found.had[tier] or found.names[tier])
+        ]

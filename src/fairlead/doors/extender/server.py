@@ -1,0 +1,209 @@
+"""The extender's end of the wire: ``/filter``, ``/prioritize`` and ``/preempt``.
+
+kube-scheduler takes anything but 200 for an error and, with ``ignorable: true``, goes on without us. So
+that is what it gets while we do not know enough or another replica leads: no opinion is better than one
+that contradicts the leader's.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+import structlog
+from aiohttp import web
+
+from fairlead.client.clock import WALL_CLOCK, Clock
+from fairlead.doors.extender import wire
+from fairlead.doors.extender.deciding import Ask, Deciding, Verdict
+from fairlead.doors.extender.metrics import Metrics
+from fairlead.doors.grouping import GroupsOfPods
+from fairlead.errors import BadInput, FairleadError
+from fairlead.kube.pod import Pod
+from fairlead.policy.groups import member_of
+from fairlead.policy.names import DELETION_COST, SLOT_ANNOTATION
+
+__all__ = ["VERBS", "Endpoint"]
+
+_log = structlog.get_logger(__name__)
+
+VERBS = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "preemptVerb": "preempt"}
+
+_UNSEEN = "node(s) that fairlead's watch has not shown yet"
+_JSON = {"Content-Type": "application/json"}
+
+
+class ClaimProbe(Protocol):
+    """Makes a pod the one that tries a tier after its cool-down."""
+
+    async def __call__(self, policy: str, tier: str, token: str) -> bool:
+        """Whether the pod may try."""
+
+
+class Endpoint:
+    """Answers kube-scheduler's calls. `closed` says why we may not answer, "" when we may."""
+
+    def __init__(
+        self,
+        deciding: Deciding,
+        groups: GroupsOfPods,
+        metrics: Metrics,
+        *,
+        closed: Callable[[], str],
+        claim_probe: ClaimProbe,
+        called: Callable[[], None] = lambda: None,
+        decided: Callable[[], None] = lambda: None,
+        clock: Clock = WALL_CLOCK,
+    ) -> None:
+        """`called` hears of every call, `decided` of every answer to filter that refused."""
+        self._deciding = deciding
+        self._groups = groups
+        self._metrics = metrics
+        self._closed = closed
+        self._claim_probe = claim_probe
+        self._called = called
+        self._decided = decided
+        self._clock = clock
+
+    @property
+    def routes(self) -> tuple[web.RouteDef, ...]:
+        """What to serve."""
+        return (
+            web.post("/filter", self._on_filter),
+            web.post("/prioritize", self._on_prioritize),
+            web.post("/preempt", self._on_preempt),
+        )
+
+    async def _on_filter(self, http: web.Request) -> web.Response:
+        return await self._answer("filter", http, self.filter)
+
+    async def _on_prioritize(self, http: web.Request) -> web.Response:
+        return await self._answer("prioritize", http, self.prioritize)
+
+    async def _on_preempt(self, http: web.Request) -> web.Response:
+        return await self._answer("preempt", http, self.preempt)
+
+    async def _answer(self, verb: str, http: web.Request, decide: _Decide) -> web.Response:
+        began = time.perf_counter()
+        body = await http.read()
+        self._called()
+        status = 200
+        try:
+            if why := self._closed():
+                result, answer = "unready", _error(verb, f"fairlead does not answer: {why}")
+                status = 503
+            else:
+                result, answer = await decide(body)
+        except BadInput as error:
+            _log.info("call_refused", verb=verb, reason=str(error)[:500])
+            result, answer, status = "malformed", _error(verb, str(error)[:500]), 400
+        except FairleadError as error:
+            _log.warning("not_decided", verb=verb, reason=str(error))
+            result, answer, status = "failed", _error(verb, str(error)), 503
+        except Exception:  # noqa: BLE001 (whatever a pod makes us stumble over; the log has it all)
+            _log.exception("not_decided", verb=verb)
+            result, answer, status = "failed", _error(verb, "fairlead failed; its log says why"), 500
+        self._metrics.calls.labels(verb, result).inc()
+        self._metrics.call_s.labels(verb).observe(time.perf_counter() - began)
+        return web.Response(status=status, body=answer, headers=_JSON)
+
+    async def filter(self, body: bytes) -> tuple[str, bytes]:
+        """What became of the call, and the answer."""
+        args = wire.read_args(body)
+        offered = args.names()
+        ask = await self._ask(args.pod)
+        if ask is None:
+            return "ungoverned", wire.encode(wire.FilterResult(args.nodes, args.node_names))
+        now = self._clock.now()
+        probing = self._deciding.wants_probe(ask, offered, now)
+        if probing:
+            uid, policy = ask.member.uid, ask.place.policy.name
+            probing = probing if await self._claim_probe(policy, probing, uid) else ""
+        verdict = self._deciding.filter(ask, offered, now, probing)
+        self._say(ask, verdict)
+        failed: dict[str, str] = {}
+        hopeless: dict[str, str] = {}
+        if not verdict.nodes:
+            failed = dict.fromkeys(verdict.unknown, _UNSEEN)
+            # Whoever is evicted from a node outside the tier makes no room for this pod.
+            hopeless = {name: verdict.refusal for name in offered if name not in failed}
+            self._decided()
+        kept = verdict.nodes
+        answer = wire.FilterResult(
+            nodes=args.only(set(kept)) if args.node_names is None else None,
+            node_names=tuple(kept) if args.node_names is not None else None,
+            failed_nodes=failed,
+            failed_and_unresolvable_nodes=hopeless,
+        )
+        return "answered" if kept else "refused", wire.encode(answer)
+
+    async def prioritize(self, body: bytes) -> tuple[str, bytes]:
+        """What became of the call, and the answer."""
+        args = wire.read_args(body)
+        offered = args.names()
+        ask = await self._ask(args.pod)
+        scores = (
+            [0] * len(offered)
+            if ask is None
+            else self._deciding.scores(ask, offered, highest=wire.HIGHEST_SCORE)
+        )
+        ranked = [wire.HostPriority(name, score) for name, score in zip(offered, scores, strict=True)]
+        return "ungoverned" if ask is None else "answered", wire.encode(ranked)
+
+    async def preempt(self, body: bytes) -> tuple[str, bytes]:
+        """What became of the call, and the answer: victims stay as kube-scheduler chose them."""
+        args = wire.read_preemption(body)
+        candidates = args.candidates()
+        ask = await self._ask(args.pod)
+        result = "ungoverned"
+        if ask is not None:
+            kept = set(self._deciding.preempt(ask, list(candidates), self._clock.now()))
+            candidates = {node: victims for node, victims in candidates.items() if node in kept}
+            result = "answered" if candidates else "refused"
+        return result, wire.encode(wire.PreemptionResult(candidates))
+
+    async def _ask(self, asking: wire.AskingPod | None) -> Ask | None:
+        """Where the pod belongs; None: no policy governs it."""
+        assert asking is not None  # checked when it was read
+        pod = Pod(metadata=asking.metadata)
+        namespace = asking.metadata.namespace
+        await self._groups.owners.learn(pod, namespace)
+        place = self._groups.place(pod, namespace)
+        if place is None:
+            return None
+        annotations = asking.metadata.annotations
+        return Ask(
+            member_of(place.policy, pod, place.workload, lambda _: None),
+            namespace,
+            place,
+            self._groups.tiers(place, asking.metadata.labels),
+            costed=DELETION_COST in annotations and SLOT_ANNOTATION not in annotations,
+        )
+
+    def _say(self, ask: Ask, verdict: Verdict) -> None:
+        if verdict.choice is None:
+            return
+        policy, tier = ask.place.policy, verdict.choice.tier
+        for passed in verdict.passed:
+            self._metrics.passed_on.labels(policy.name, passed).inc()
+        _log.info(
+            "filtered",
+            pod=f"{ask.namespace}/{ask.member.name}",
+            policy=policy.name,
+            slot=verdict.slot,
+            tier=policy.spec.tiers[tier].name if tier is not None else None,
+            why=verdict.choice.why,
+            nodes=len(verdict.nodes),
+        )
+
+
+class _Decide(Protocol):
+    async def __call__(self, body: bytes) -> tuple[str, bytes]: ...
+
+
+def _error(verb: str, reason: str) -> bytes:
+    """What is wrong, in the shape of the verb's answer where that has a place for it."""
+    if verb == "filter":
+        return wire.encode(wire.FilterResult(error=reason))
+    return wire.encode_error(reason)

@@ -1,0 +1,263 @@
+"""What the leading extender does besides answering: marks of tiers, slots written on pods, and nudges.
+
+A pod that was refused sits in kube-scheduler's queue until something changes in the cluster, for up to
+five minutes. When it would get another answer, it is nudged: an annotation on it that says which tier
+passed it on makes kube-scheduler ask again. And because a ReplicaSet chooses whom to remove by deletion
+cost, a pod that got its node is given the cost of its slot; after a restart that is our memory, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC
+from functools import partial
+
+import structlog
+
+from fairlead.client.api import Client
+from fairlead.client.clock import WALL_CLOCK, Clock
+from fairlead.doors.extender.deciding import Deciding, Waiting
+from fairlead.doors.extender.metrics import Metrics
+from fairlead.doors.extender.slots import Held
+from fairlead.doors.grouping import GroupsOfPods
+from fairlead.doors.marks import LiveMarks
+from fairlead.doors.policies import LivePolicies
+from fairlead.errors import ApiError, Conflict, FairleadError, LeaseLost, NotFound, Unreachable
+from fairlead.kube.pod import Pod
+from fairlead.kube.resources import known
+from fairlead.policy.admission import annotations_of
+from fairlead.policy.choice import Choice
+from fairlead.policy.fallback import Nodes, Probes, Waiter, decide
+from fairlead.policy.groups import GroupKey
+from fairlead.policy.marks import Marks
+from fairlead.policy.model import PlacementPolicy
+from fairlead.policy.names import DELETION_COST, PASSED_ON_ANNOTATION, SLOT_ANNOTATION
+from fairlead.policy.placing import Placing
+
+__all__ = ["Tending"]
+
+_log = structlog.get_logger(__name__)
+
+_POD = known("Pod")
+_GATHER_S = 0.1  # how long changes are gathered before they are looked at
+_IDLE_S = 60.0
+_AT_ONCE = 16
+_STAYS = "the extender passes it on as it is"
+
+
+class Tending:
+    """See the module. `look` says that something changed, `touch` that a group did.
+
+    Cancelled, writes under way may or may not have been applied; each is found or made again.
+    """
+
+    def __init__(
+        self,
+        deciding: Deciding,
+        groups: GroupsOfPods,
+        policies: LivePolicies,
+        marks: LiveMarks,
+        metrics: Metrics,
+        *,
+        clock: Clock = WALL_CLOCK,
+    ) -> None:
+        self._deciding = deciding
+        self._groups = groups
+        self._policies = policies
+        self._marks = marks
+        self._metrics = metrics
+        self._clock = clock
+        self._wake = asyncio.Event()
+        self._touched: set[GroupKey] = set()
+        self._before: dict[str, Nodes] = {}
+        self._complaint = ""
+
+    def look(self) -> None:
+        """Nodes, marks or policies may have changed, or a pod was refused."""
+        self._wake.set()
+
+    def touch(self, key: GroupKey) -> None:
+        """A group's pods changed."""
+        self._touched.add(key)
+        self._wake.set()
+
+    async def run(self, client: Client) -> None:
+        """Tend for ever, writing with `client`."""
+        self._touched.update(self._deciding.groups)
+        self._wake.set()
+        wait_s = _IDLE_S
+        while True:
+            try:
+                async with asyncio.timeout(wait_s):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass  # time alone may change an answer
+            await asyncio.sleep(_GATHER_S)
+            self._wake.clear()
+            wait_s = await self._tend(client)
+
+    async def _tend(self, client: Client) -> float:
+        """Do what there is to do now; how long nothing will come of time alone."""
+        now = self._clock.now()
+        self._deciding.forget(now)
+        self._metrics.waiting.set(len(self._deciding.waiting))
+        self._metrics.assumed.set(sum(slots.assumed for slots in self._deciding.groups.values()))
+        wakes = [_IDLE_S]
+        for policy in self._policies.policies:
+            wakes.append(await self._mark(client, policy))
+        await self._nudge(client)
+        await self._write_slots(client)
+        now = self._clock.now()
+        wakes += [
+            at - now for one in self._deciding.waiting.values() if (at := one.next_pass(now)) is not None
+        ]
+        return max(min(wakes), _GATHER_S)
+
+    async def _mark(self, client: Client, policy: PlacementPolicy) -> float:
+        """Bring the policy's marks up to date; in how many seconds time alone will change them."""
+        nodes = self._deciding.nodes.seen(policy.name)
+        if nodes is None:
+            return _IDLE_S
+        before, self._before[policy.name] = self._before.get(policy.name), nodes
+        wall = self._clock.wall().timestamp()
+        waiters = self._waiters(policy, wall)
+        marks = self._marks.of(policy.name)
+
+        def decided(marks: Marks) -> Marks:
+            probes = self._probes(policy, marks)
+            return decide(policy, marks, waiters, nodes, wall, before=before, probes=probes).marks
+
+        if decided(marks) != marks:
+            try:
+                await self._marks.change(policy.name, decided, client=client)
+            except LeaseLost:
+                raise
+            except FairleadError as error:
+                # What we saw ourselves counts without being written; the next change tries again.
+                self._complain(f"marks of policy {policy.name}: {error}")
+        again = decide(policy, marks, waiters, nodes, wall, before=nodes).wake_at
+        return _IDLE_S if again is None else again - wall
+
+    def _waiters(self, policy: PlacementPolicy, wall: float) -> list[Waiter]:
+        now = self._clock.now()
+        return [
+            Waiter(one.uid, one.name, one.tier, one.uid, wall - (now - one.first), _STAYS)
+            for one in self._deciding.waiting.values()
+            if one.refused and one.tier is not None and one.key.policy == policy.name
+        ]
+
+    def _probes(self, policy: PlacementPolicy, marks: Marks) -> Probes:
+        """What became of pods that try a tier; looked for only where one does."""
+        tokens = {mark.probe for _, mark in marks if mark.probe}
+        if not tokens:
+            return Probes()
+        index = {tier.name: at for at, tier in enumerate(policy.spec.tiers)}
+        present: set[str] = set()
+        placed: dict[str, int | None] = {}
+        for key, member, _ in self._groups.each():
+            if key.policy != policy.name:
+                continue
+            for token in tokens & {member.token, member.uid}:
+                present.add(token)
+                if member.placed:
+                    placed[token] = index.get(member.tier)
+        present |= tokens & self._deciding.waiting.keys()
+        return Probes(frozenset(present), placed)
+
+    async def _nudge(self, client: Client) -> None:
+        now = self._clock.now()
+        due = []
+        unavailable: dict[str, set[str]] = {}
+        for one in self._deciding.waiting.values():
+            policy = self._policies.get(one.key.policy)
+            if policy is None or one.tier is None or one.tier >= len(policy.spec.tiers):
+                continue
+            if policy.name not in unavailable:
+                unavailable[policy.name] = self._deciding.unavailable(policy.name)
+            tier = policy.spec.tiers[one.tier].name
+            if one.due(now, unavailable[policy.name], tier):
+                due.append((one, tier))
+        await _in_turns([partial(self._nudge_one, client, one, tier) for one, tier in due])
+
+    async def _nudge_one(self, client: Client, one: Waiting, tier: str) -> None:
+        stamp = self._clock.wall().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        if await self._annotate(client, one.uid, one.name, {PASSED_ON_ANNOTATION: f"{tier} {stamp}"}):
+            one.told = True
+            _log.info("passed_on", pod=one.name, policy=one.key.policy, tier=tier)
+
+    async def _write_slots(self, client: Client) -> None:
+        """Write on pods that have a node which slot is theirs, and what removing them costs."""
+        touched, self._touched = self._touched, set()
+        writes: list[_Write] = []
+        for key in touched:
+            slots, some = self._deciding.groups.get(key), self._groups.some_pod(key)
+            place = self._groups.place(some) if some is not None else None
+            if slots is None or some is None or place is None or place.key != key:
+                continue
+            slots.settle(self._groups.tiers(place, some.metadata.labels))
+            for uid, held in slots.placed():
+                if held.marked != held.slot and not held.admitted:
+                    writes.append(partial(self._write_slot, client, key, place.policy, uid, held))
+        await _in_turns(writes)
+
+    async def _write_slot(
+        self, client: Client, key: GroupKey, policy: PlacementPolicy, uid: str, held: Held
+    ) -> None:
+        name = f"{key.namespace}/{held.name}"
+        if held.costed is None:
+            held.costed = await self._costed(client, key.namespace, held.name)
+        index = next((at for at, tier in enumerate(policy.spec.tiers) if tier.name == held.tier), None)
+        wanted = annotations_of(policy, Placing(held.slot, Choice(index, "rule")))
+        if held.costed:
+            del wanted[DELETION_COST]  # the user's word on which pod goes first
+        slot = held.slot
+        if await self._annotate(client, uid, name, wanted):
+            held.marked = slot
+        else:
+            self._touched.add(key)
+
+    async def _costed(self, client: Client, namespace: str, name: str) -> bool | None:
+        try:
+            found = await client.get(_POD, name, namespace, kind=Pod)
+        except (ApiError, Unreachable):
+            return None
+        annotations = found.metadata.annotations
+        return DELETION_COST in annotations and SLOT_ANNOTATION not in annotations
+
+    async def _annotate(self, client: Client, uid: str, name: str, wanted: dict[str, str]) -> bool:
+        """Whether there is nothing left to write: done, or the pod is another's or gone."""
+        namespace, _, short = name.partition("/")
+        try:
+            patch = {"metadata": {"uid": uid, "annotations": wanted}}
+            await client.patch(_POD, short, namespace, patch, repeatable=True)
+        except (NotFound, Conflict):
+            return True
+        except LeaseLost:
+            raise
+        except (ApiError, Unreachable) as error:
+            self._complain(f"pod {name}: {error}")
+            return False
+        return True
+
+    def _complain(self, what: str) -> None:
+        """Once, until it is something else: what may not be written is not written every second."""
+        if what.partition(":")[2] != self._complaint:
+            self._complaint = what.partition(":")[2]
+            _log.warning("not_written", reason=what)
+
+
+_Write = Callable[[], Awaitable[None]]
+
+
+async def _in_turns(writes: Sequence[_Write]) -> None:
+    """All of them, a few at a time."""
+    left = iter(writes)
+
+    async def work() -> None:
+        for write in left:
+            await write()
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(min(_AT_ONCE, len(writes))):
+            group.create_task(work())
