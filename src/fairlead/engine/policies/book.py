@@ -15,7 +15,7 @@ from fairlead.engine.core.actions import MarkTiers
 from fairlead.engine.policies.owners import KnownOwners
 from fairlead.engine.policies.reach import Reach
 from fairlead.engine.policies.sending import Sending, Sent, carried
-from fairlead.engine.policies.slots import Claim, assign
+from fairlead.engine.policies.slots import Claim, Slots
 from fairlead.engine.policies.words import words
 from fairlead.kube.meta import ObjectMeta
 from fairlead.kube.node import Node
@@ -51,9 +51,15 @@ class Known:
 @dataclass(slots=True)
 class _Governed:
     pod: Known
+    policy: PlacementPolicy
     key: GroupKey
     claim: Claim
     token: str
+
+    def stays(self, metadata: ObjectMeta) -> bool:
+        """Whether its group cannot be another for what the pod says now."""
+        mine = self.pod.metadata
+        return metadata.labels == mine.labels and metadata.owner_references == mine.owner_references
 
 
 class PolicyBook:
@@ -72,7 +78,7 @@ class PolicyBook:
         self._tiers: dict[tuple[str, Demand], Tiers] = {}
         self._sending = Sending()
         self._pods: dict[str, _Governed] = {}
-        self._groups: dict[GroupKey, dict[str, None]] = {}
+        self._groups: dict[GroupKey, Slots] = {}
         self._waiting: dict[GroupKey, dict[str, None]] = {}
         self._of_controller: dict[tuple[str, str, str], dict[str, None]] = {}
         self._dirty: dict[GroupKey, None] = {}
@@ -138,29 +144,40 @@ class PolicyBook:
     def pod(self, pod: Known) -> None:
         """A pod as it now is, neither finished nor on its way out."""
         metadata = pod.metadata
-        uid = metadata.uid
+        known = self._pods.get(metadata.uid)
+        if known is not None and known.stays(metadata):
+            self._put(pod, known.policy, known.key, known.claim.ordinal)
+        else:
+            self._find(pod)
+
+    def _find(self, pod: Known) -> None:
+        """Find out whose pod it is, who governs it, and in which group it is."""
+        metadata = pod.metadata
         workload = workload_of(Pod(metadata), self._owners)
         policy = self._policies.governing(workload, metadata.labels)
         if policy is None:
-            if uid in self.sent:
-                self._again[uid] = None
-            self.gone(uid)
+            if metadata.uid in self.sent:
+                self._again[metadata.uid] = None
+            self.gone(metadata.uid)
             return
         key = group_of(policy, workload, metadata.labels)
+        self._put(pod, policy, key, ordinal_of(policy, workload))
+
+    def _put(self, pod: Known, policy: PlacementPolicy, key: GroupKey, ordinal: int | None) -> None:
+        metadata, uid = pod.metadata, pod.metadata.uid
         mark = read_mark(metadata.annotations)
         if mark is not None and mark.policy != policy.name:
             mark = None
         if not pod.node and not pod.waits and mark is None:
             self.gone(uid)  # another's pod without a node: nobody knows yet where it will be
             return
-        slot = pod.slot if pod.slot is not None else mark.slot if mark is not None else None
         claim = Claim(
             uid,
             (_created(metadata), metadata.name, uid),
             placed=bool(pod.node),
             tier=self._reaches[policy.name].tier_of(pod.node) if pod.node else None,
-            slot=slot,
-            ordinal=ordinal_of(policy, workload),
+            slot=pod.slot if pod.slot is not None else mark.slot if mark is not None else None,
+            ordinal=ordinal,
         )
         known = self._pods.get(uid)
         if known is not None and known.key == key and known.claim == claim and known.pod.waits == pod.waits:
@@ -170,8 +187,8 @@ class PolicyBook:
         if not pod.waits:
             self._forget(uid)
         token = (mark.token if mark is not None else "") or uid
-        self._pods[uid] = _Governed(pod, key, claim, token)
-        self._groups.setdefault(key, {})[uid] = None
+        self._pods[uid] = _Governed(pod, policy, key, claim, token)
+        self._groups.setdefault(key, Slots()).put(claim, waits=pod.waits)
         self._dirty[key] = None
         if pod.waits:
             self._waiting.setdefault(key, {})[uid] = None
@@ -220,7 +237,7 @@ class PolicyBook:
         namespace = owner.metadata.namespace
         if identity:
             for uid in list(self._of_controller.get((kind, namespace, owner.metadata.name), ())):
-                self.pod(self._pods[uid].pod)
+                self._find(self._pods[uid].pod)
         self._stir_within(namespace)
 
     def owner_gone(self, kind: str, namespace: str, name: str) -> None:
@@ -300,19 +317,14 @@ class PolicyBook:
         policy = self._policies.get(key.policy)
         if not waiting or policy is None:
             return
-        reach = self._reaches[policy.name]
-        claims = [self._pods[uid].claim for uid in self._groups[key]]
-        tiers = self._tiers_of(policy, key, len(claims), next(iter(waiting)))
-        slots = assign(claims, tiers)
-        held: dict[str, int] = {}
-        for claim in claims:
-            if claim.placed and claim.tier is not None:
-                name = policy.spec.tiers[claim.tier].name
-                held[name] = held.get(name, 0) + 1
-        for uid in sorted(waiting, key=lambda uid: self._pods[uid].claim.order):
+        reach, group = self._reaches[policy.name], self._groups[key]
+        tiers = self._tiers_of(policy, key, len(group), next(iter(waiting)))
+        held = {policy.spec.tiers[tier].name: count for tier, count in group.placed.items()}
+        for claim, slot in group.waiting(tiers):
+            uid = claim.uid
             governed = self._pods[uid]
-            choice = self._choose(governed, reach, tiers, slots[uid], pods=len(claims), held=held, now=now)
-            sent = Sent(policy, slots[uid], choice)
+            choice = self._choose(governed, reach, tiers, slot, pods=len(group), held=held, now=now)
+            sent = Sent(policy, slot, choice)
             if choice.tier is not None:
                 name = policy.spec.tiers[choice.tier].name
                 held[name] = held.get(name, 0) + 1
@@ -404,7 +416,10 @@ class PolicyBook:
             return
         metadata = governed.pod.metadata
         self._dirty[governed.key] = None
-        _discard(self._groups, governed.key, uid)
+        group = self._groups[governed.key]
+        group.drop(uid)
+        if not len(group):
+            del self._groups[governed.key]
         if governed.pod.waits:
             _discard(self._waiting, governed.key, uid)
         if (controller := metadata.controller) is not None:

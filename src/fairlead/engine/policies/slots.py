@@ -4,6 +4,9 @@ Who has a node keeps the slot it is marked with; who has one but no mark (it is 
 was placed while we were away) is given a slot of its node's tier. Who waits keeps the mark of its
 admission, else takes the lowest free slot, oldest first. Nothing is remembered from one time to the next,
 so a pod that leaves moves those that wait up.
+
+`assign` says so for all pods of a group at once; `Slots` keeps it up to date and answers for those who
+wait. It is quick as long as every pod with a node has a slot of its own, and asks `assign` otherwise.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from dataclasses import dataclass
 
 from fairlead.policy.rule import Tiers
 
-__all__ = ["FARTHEST", "Claim", "assign"]
+__all__ = ["FARTHEST", "Claim", "Slots", "assign"]
 
 FARTHEST = 100_000
 """A mark beyond this is nobody's slot: no group is that large, and the rule counts up to it."""
@@ -34,6 +37,81 @@ class Claim:
     ordinal: int | None = None
     """A StatefulSet's number decides the slot."""
 
+    @property
+    def wanted(self) -> int | None:
+        """The slot that it asks for; None: any."""
+        slot = self.slot if self.ordinal is None else self.ordinal + 1
+        return slot if slot is not None and slot <= FARTHEST else None
+
+
+class Slots:
+    """The slots of one group. Invariant: `_taken` has the slot of every claim that asks for one and is not
+    `_odd`; all slots below `_low` are taken.
+    """
+
+    __slots__ = ("_claims", "_low", "_odd", "_taken", "_waiting", "placed")
+
+    def __init__(self) -> None:
+        self._claims: dict[str, Claim] = {}
+        self._waiting: dict[str, Claim] = {}
+        self._taken: dict[int, str] = {}
+        self._odd: dict[str, None] = {}  # who must have a slot, but has none of its own
+        self._low = 1
+        self.placed: dict[int, int] = {}  # pods with a node, by tier
+
+    def __len__(self) -> int:
+        return len(self._claims)
+
+    def put(self, claim: Claim, *, waits: bool) -> None:
+        """A pod that holds a slot or, with `waits`, is to be given one."""
+        self.drop(claim.uid)
+        self._claims[claim.uid] = claim
+        if waits:
+            self._waiting[claim.uid] = claim
+        if claim.placed and claim.tier is not None:
+            self.placed[claim.tier] = self.placed.get(claim.tier, 0) + 1
+        wanted = claim.wanted
+        if wanted is not None and self._taken.setdefault(wanted, claim.uid) == claim.uid:
+            return
+        if wanted is not None or claim.placed:
+            self._odd[claim.uid] = None
+
+    def drop(self, uid: str) -> None:
+        """A pod holds no slot any more."""
+        claim = self._claims.pop(uid, None)
+        if claim is None:
+            return
+        self._waiting.pop(uid, None)
+        self._odd.pop(uid, None)
+        if claim.placed and claim.tier is not None:
+            self.placed[claim.tier] -= 1
+        wanted = claim.wanted
+        if wanted is not None and self._taken.get(wanted) == uid:
+            del self._taken[wanted]
+            self._low = min(self._low, wanted)
+            heir = next((one for one in self._odd if self._claims[one].wanted == wanted), None)
+            if heir is not None:
+                self._taken[wanted] = heir
+                del self._odd[heir]
+
+    def waiting(self, tiers: Tiers) -> list[tuple[Claim, int]]:
+        """Those who wait and their slots, oldest first."""
+        ordered = sorted(self._waiting.values(), key=_order)
+        if self._odd:
+            slots = assign(self._claims.values(), tiers)
+            return [(claim, slots[claim.uid]) for claim in ordered]
+        while self._low in self._taken:
+            self._low += 1
+        found, slot = [], self._low
+        for claim in ordered:
+            wanted = claim.wanted
+            if wanted is None:
+                while slot in self._taken:
+                    slot += 1
+                wanted, slot = slot, slot + 1
+            found.append((claim, wanted))
+        return found
+
 
 def assign(claims: Iterable[Claim], tiers: Tiers) -> dict[str, int]:
     """Slots by UID. Of several who claim a slot, one with a node has it before one without, then the oldest.
@@ -49,8 +127,8 @@ def assign(claims: Iterable[Claim], tiers: Tiers) -> dict[str, int]:
     taken: set[int] = set()
     rest: list[Claim] = []
     for claim in ordered:
-        slot = claim.slot if claim.ordinal is None else claim.ordinal + 1
-        if slot is None or slot > FARTHEST or slot in taken:
+        slot = claim.wanted
+        if slot is None or slot in taken:
             rest.append(claim)
         else:
             slots[claim.uid] = slot
@@ -59,6 +137,10 @@ def assign(claims: Iterable[Claim], tiers: Tiers) -> dict[str, int]:
     for claim in rest:
         slots[claim.uid] = free.take(claim.tier if claim.placed else None, like=claim.placed)
     return slots
+
+
+def _order(claim: Claim) -> tuple[float, str, str]:
+    return claim.order
 
 
 def _standing(claim: Claim) -> tuple[bool, bool, tuple[float, str, str]]:
