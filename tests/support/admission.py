@@ -40,6 +40,11 @@ class Tiered:
         self.system = cluster.add_namespace()
         cluster.namespace = own
 
+    @property
+    def folder(self) -> Path:
+        """For files that go with the test."""
+        return Path(self._files.name)
+
     def tier(self, name: str, **more: Any) -> Manifest:
         """A tier whose nodes are this test's only."""
         return {"name": name, "nodes": {"test": self.cluster.namespace, "capacity": name}, **more}
@@ -62,7 +67,7 @@ class Tiered:
         self, *policies: Manifest, replicas: int = 1, wait: bool = True, arguments: tuple[str, ...] = ()
     ) -> None:
         """Start replicas with these policies in a file, registered, and wait until the cluster calls them."""
-        file = Path(self._files.name) / "policies.yaml"
+        file = self.folder / "policies.yaml"
         file.write_text(yaml.safe_dump_all(policies or (self.policy(),)))
         self.cluster.owns(known("MutatingWebhookConfiguration").path(None, CONFIGURATION))
         self.arguments = (f"--policies={file}", *arguments)

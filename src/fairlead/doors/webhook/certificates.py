@@ -159,6 +159,8 @@ class OwnAuthority:
         before = self._shown[0].public if self._shown else b""
         stranger = before if before and before not in ring.bundle else b""
         await trust.publish(ring.bundle + stranger)
+        if stranger:
+            await asyncio.sleep(self._wait.total_seconds())
         self._renew(ring)
         now = self._clock.wall()
         step = ring.step(now, self._wait)

@@ -1,0 +1,160 @@
+"""How the API server learns of the webhook, and how it forgets it."""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from fairlead.client.authority import Authority
+from fairlead.doors.webhook.keyring import SECRET
+from fairlead.doors.webhook.registration import CONFIGURATION, Where
+from fairlead.errors import BadInput
+from support.admission import TIER, Tiered
+from support.manifests import pod
+
+KIND = "MutatingWebhookConfiguration"
+
+
+def fairlead(corner: Tiered, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "fairlead", "webhook", f"--kubeconfig={corner.cluster.kubeconfig}"]
+    command += [f"--system-namespace={corner.system}", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def hook(corner: Tiered) -> dict[str, Any]:
+    (found,) = corner.cluster.get(KIND, CONFIGURATION)["webhooks"]
+    assert isinstance(found, dict)
+    return found
+
+
+def secret(corner: Tiered) -> int:
+    return corner.cluster.wire.request("GET", f"/api/v1/namespaces/{corner.system}/secrets/{SECRET}").status
+
+
+def test_it_is_called_for_pods_of_all_namespaces_but_two(corner: Tiered) -> None:
+    corner.run(arguments=("--failure-policy=Fail",))
+    found = hook(corner)
+
+    assert found["rules"] == [
+        {
+            "apiGroups": [""],
+            "apiVersions": ["v1"],
+            "operations": ["CREATE"],
+            "resources": ["pods"],
+            "scope": "Namespaced",
+        }
+    ]
+    (selected,) = found["namespaceSelector"]["matchExpressions"]
+    assert selected["operator"] == "NotIn"
+    assert sorted(selected["values"]) == sorted(["kube-system", corner.system])
+    wanted = {
+        "failurePolicy": "Fail",
+        "sideEffects": "NoneOnDryRun",
+        "reinvocationPolicy": "IfNeeded",
+        "timeoutSeconds": 10,
+        "admissionReviewVersions": ["v1"],
+    }
+    assert found | wanted == found
+    assert found["clientConfig"]["url"] == f"{corner.balancer.url}/admit"
+
+
+def test_it_registers_only_when_it_can_answer(corner: Tiered) -> None:
+    corner.run()
+
+    said = [line["event"] for line in corner.replicas[0].log()]
+    assert said.index("listening") < said.index("synced") < said.index("registered")
+
+
+def test_what_is_registered_is_taken_away_again(corner: Tiered) -> None:
+    corner.run()
+    assert secret(corner) == 200
+    corner.replicas[0].stop()
+
+    done = fairlead(corner, "--unregister")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        f"deleted {KIND} {CONFIGURATION}",
+        f"deleted Secret {corner.system}/{SECRET}",
+    ]
+    assert secret(corner) == 404
+    corner.cluster.try_get(KIND, CONFIGURATION).refused(404)
+    assert fairlead(corner, "--unregister").stdout == "nothing was registered\n"
+
+
+def test_replicas_that_start_together_share_one_authority(corner: Tiered) -> None:
+    corner.run(replicas=3, arguments=("--failure-policy=Fail",))
+
+    made = [len(replica.log("authority_made")) for replica in corner.replicas]
+    assert sum(made) == 1
+    # The balancer takes turns: every replica's certificate must be trusted.
+    for number in range(6):
+        assert TIER in corner.cluster.create(pod(f"p{number}"), dryRun="All")["metadata"]["annotations"]
+
+
+def test_certificates_from_files_are_shown_and_an_injected_bundle_stays(corner: Tiered) -> None:
+    authority = Authority()
+    pair = authority.server(["localhost"], ["127.0.0.1"])
+    folder = corner.folder
+    (folder / "tls.crt").write_bytes(pair.public)
+    (folder / "tls.key").write_bytes(pair.private)
+    files = (f"--tls-cert-file={folder / 'tls.crt'}", f"--tls-key-file={folder / 'tls.key'}")
+    corner.run(wait=False, arguments=files)
+    corner.replicas[0].wait_for("registered")
+    assert "caBundle" not in hook(corner)["clientConfig"]
+    assert secret(corner) == 404, "no authority of our own"
+
+    # As cert-manager does.
+    bundle = base64.b64encode(authority.pair.public).decode()
+    steps = [
+        {"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": bundle},
+        {"op": "add", "path": "/metadata/annotations", "value": {"cert-manager.io/inject-ca-from": "a/b"}},
+    ]
+    corner.cluster.patch(KIND, CONFIGURATION, steps, "json")
+    corner.called()
+    corner.add_replica(*corner.arguments).wait_for("synced")
+    kept = corner.cluster.get(KIND, CONFIGURATION)
+    assert kept["webhooks"][0]["clientConfig"]["caBundle"] == bundle
+    assert kept["metadata"]["annotations"] == {"cert-manager.io/inject-ca-from": "a/b"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--url", "http://host:1"], "must be https://HOST:PORT"),
+        (["--url", "https://"], "must be https://HOST:PORT"),
+        (["--url", "https://host:port"], "--url https://host:port"),
+        (["--tls-cert-file", "a"], "go together"),
+        (["--tls-ca-file", "a"], "which is missing"),
+        (["--register", "--unregister"], "one or the other"),
+        (["--service", "a:b"], "is not NAME or NAME:PORT"),
+        (["--rotation-wait", "soon"], "--rotation-wait"),
+        (["--listen", "nowhere"], "is not ADDRESS:PORT"),
+    ],
+)
+def test_flags_that_cannot_be_used_are_refused_at_once(arguments: list[str], said: str) -> None:
+    command = [sys.executable, "-m", "fairlead", "webhook", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_service_is_certified_under_every_name_it_has() -> None:
+    where = Where(service="fairlead-webhook", namespace="sys", port=8443)
+
+    assert where.client_config == {
+        "service": {"name": "fairlead-webhook", "namespace": "sys", "path": "/admit", "port": 8443}
+    }
+    assert "fairlead-webhook.sys.svc" in where.names.dns
+
+
+def test_a_base_address_keeps_its_path() -> None:
+    assert Where(url="https://[::1]:9443/hooks/").client_config == {"url": "https://[::1]:9443/hooks/admit"}
+    assert Where(url="https://[::1]:9443").names.addresses == ("::1",)
+    with pytest.raises(BadInput, match="no user"):
+        Where(url="https://host:1/?a=b")

@@ -1,0 +1,124 @@
+"""The authority is replaced while pods are being admitted, and nobody notices."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import ssl
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from fairlead.doors.webhook.keyring import ROTATE_ANNOTATION, SECRET
+from fairlead.doors.webhook.registration import CONFIGURATION
+from support.admission import TIER, Tiered
+from support.manifests import pod
+
+
+def authorities(corner: Tiered) -> bytes:
+    """Who is trusted, as registered."""
+    found = corner.cluster.get("MutatingWebhookConfiguration", CONFIGURATION)["webhooks"][0]
+    return base64.b64decode(found["clientConfig"]["caBundle"])
+
+
+class Load:
+    """Admissions at a steady rate over several connections; `failed` are those that were not admitted."""
+
+    def __init__(self, corner: Tiered, rate: int) -> None:
+        self.admitted = 0
+        self.failed: list[Any] = []
+        self._corner = corner
+        self._gap_s = 4 / rate
+        self._ended = threading.Event()
+        self._numbers = itertools.count()
+        self._threads = [threading.Thread(target=self._go_on) for _ in range(4)]
+        for thread in self._threads:
+            thread.start()
+
+    def _go_on(self) -> None:
+        wire = self._corner.cluster.host.wire()
+        path = self._corner.cluster.path("Pod")
+        due = time.monotonic()
+        while not self._ended.is_set():
+            answer = wire.request("POST", path, pod(f"p{next(self._numbers)}"), dryRun="All")
+            if answer.status == 201 and TIER in answer.body["metadata"].get("annotations", {}):
+                self.admitted += 1
+            else:
+                self.failed.append(answer.body)
+            due += self._gap_s
+            self._ended.wait(max(0.0, due - time.monotonic()))
+        wire.close()
+
+    def end(self) -> None:
+        self._ended.set()
+        for thread in self._threads:
+            thread.join()
+
+
+@contextmanager
+def load(corner: Tiered, rate: int) -> Iterator[Load]:
+    running = Load(corner, rate)
+    try:
+        yield running
+    finally:
+        running.end()
+
+
+@pytest.mark.slow
+def test_no_admission_fails_while_the_authority_is_replaced(
+    corner: Tiered, count: Callable[[int, int], int]
+) -> None:
+    corner.run(replicas=2, arguments=("--failure-policy=Fail", "--rotation-wait=2s"))
+    first = authorities(corner)
+    path = f"/api/v1/namespaces/{corner.system}/secrets/{SECRET}"
+    with load(corner, count(30, 100)) as running:
+        asked = {"metadata": {"annotations": {ROTATE_ANNOTATION: "now"}}}
+        corner.cluster.wire.request("PATCH", path, asked, content_type="application/merge-patch+json").ok()
+        stages: list[bytes] = [first]
+
+        def replaced() -> bool:
+            now = authorities(corner)
+            if now != stages[-1]:
+                stages.append(now)
+            # Whoever is trusted at this moment, every replica shows a certificate of theirs.
+            for port in corner.balancer.ports:
+                assert shown_to_who_trusts(now, port)
+            return now.count(b"BEGIN") == 1 and first not in now
+
+        corner.cluster.wait(replaced, "the new authority to be the only one")
+        before = running.admitted
+        corner.cluster.wait(lambda: running.admitted > before + 20, "admissions afterwards")
+
+    assert running.failed == []
+    assert running.admitted > 50
+    assert [stage.count(b"BEGIN") for stage in stages] == [1, 2, 2, 1]
+    for before_, after in itertools.pairwise(stages):
+        assert certificates(before_) & certificates(after), "no step leaves nobody that was trusted before"
+
+
+def certificates(bundle: bytes) -> set[bytes]:
+    return set(bundle.split(b"-----END CERTIFICATE-----\n")) - {b""}
+
+
+def shown_to_who_trusts(bundle: bytes, port: int) -> bool:
+    """A new connection, verified; readiness says that it is the webhook."""
+    context = ssl.create_default_context(cadata=bundle.decode())
+    with urllib.request.urlopen(f"https://127.0.0.1:{port}/livez", context=context) as answer:
+        return bool(answer.read() == b"ok")
+
+
+def test_another_authority_is_made_when_the_secret_is_gone(corner: Tiered) -> None:
+    corner.run(arguments=("--failure-policy=Fail", "--rotation-wait=1s"))
+    path = f"/api/v1/namespaces/{corner.system}/secrets/{SECRET}"
+    before = authorities(corner)
+    corner.cluster.wire.request("DELETE", path).ok()
+    corner.cluster.wait(lambda: authorities(corner) not in (before, b""), "another authority")
+
+    corner.called()
+    assert json.dumps(corner.cluster.wire.request("GET", path).ok()["data"]) != ""
