@@ -196,6 +196,15 @@ class TestAdoption:
         found = EMPTY.observe([member("db-6", tier="spot", ordinal=6)], TIERS, NOW)
         assert slots(found) == {7: "uid-db-6"}
 
+    def test_a_stateful_sets_pod_does_not_take_its_successors_slot(self) -> None:
+        """Our watch may be behind: the pod is gone, and its next incarnation is being admitted."""
+        db = Workload("StatefulSet", "apps/v1", "default", "db", "uid-db", ordinal=0, replicas=3)
+        found, _ = place(EMPTY, WEB, db, TIERS, token="new", now=NOW)
+        before = member("db-0", "old", tier="on-demand", ordinal=0, created=NOW - 60)
+        assert slots(found.observe([before], TIERS, NOW + 1)) == {1: "new"}
+        unmarked = member("db-0", tier="on-demand", ordinal=0, created=NOW + 1)
+        assert slots(found.observe([unmarked], TIERS, NOW + 2)) == {1: "uid-db-0"}
+
     def test_leaving_pods_are_not_adopted(self) -> None:
         assert EMPTY.observe([member("a", tier="spot", leaving=True)], TIERS, NOW) == EMPTY
 

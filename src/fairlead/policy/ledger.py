@@ -154,7 +154,7 @@ class Ledger:
             ledger = ledger._adopt_fitting(member, tiers, now, size)
         known = {entry.token for entry in ledger.entries}
         for member in pods:
-            if member.uid not in known:
+            if member.uid not in known and member.ordinal is None:
                 slot = ledger.free_slot()
                 tier = member.tier if member.placed or member.tier else _tier_name(tiers, slot)
                 ledger = ledger._put(Entry(slot, tier, member.uid, now, member.name))
@@ -263,6 +263,9 @@ class Ledger:
         since = now if held is None else held.since
         if member.ordinal is not None:
             slot = member.ordinal + 1
+            holder = next((one for one in self.entries if one.slot == slot), None)
+            if holder is not None and holder is not held and holder.since > member.created:
+                return self  # that of the pod's successor, which our watch has yet to show
             tier = member.tier if member.placed or member.tier else _tier_name(tiers, slot)
             return self._put(Entry(slot, tier, member.uid, since, member.name))
         if not member.tier or (held is not None and _tier_name(tiers, held.slot) == member.tier):
