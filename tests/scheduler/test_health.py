@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import aiohttp
 
-from fairlead.doors.scheduler.health import serving
+from fairlead.doors.health import serving
 
 
 async def ask(checks: dict[str, str], path: str) -> tuple[int, str]:

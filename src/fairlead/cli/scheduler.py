@@ -75,6 +75,12 @@ def _flag(*names: str, field: str, **options: Any) -> Callable[[F], F]:
     help="Work only while holding the lease (default: true).",
 )
 @_flag(
+    "--policies",
+    field="policies",
+    metavar="FILE",
+    help="A YAML stream of policies, beside those of the cluster; read again when it changes.",
+)
+@_flag(
     "--system-namespace",
     field="systemNamespace",
     metavar="NAME",
@@ -104,11 +110,26 @@ def _flag(*names: str, field: str, **options: Any) -> Callable[[F], F]:
 )
 def command(config_file: str | None, log_format: str, log_level: str, **flags: Any) -> None:
     """Place the pods of a cluster that ask for us, in order of priority, gangs whole or not at all."""
-    from fairlead.doors.scheduler.process import run_process
+    from fairlead.doors.running import Options, run_doors
+    from fairlead.doors.scheduler.door import SchedulerDoor, read_configuration
 
     given = {
         name.replace("__", "."): list(value) if isinstance(value, tuple) else value
         for name, value in flags.items()
         if value is not None and value != ()
     }
-    run_process(config_file, given, log_format=log_format, log_level=log_level)
+    configuration = read_configuration(config_file, given)
+    options = Options(
+        kubeconfig=configuration.kubeconfig,
+        context=configuration.context,
+        policies=configuration.policies,
+        listen=configuration.listen,
+        system_namespace=configuration.system_namespace,
+        log_format=log_format,
+        log_level=log_level,
+    )
+    run_doors(
+        options,
+        lambda around: [SchedulerDoor(around, configuration, file=config_file, flags=given)],
+        in_flight=configuration.in_flight,
+    )

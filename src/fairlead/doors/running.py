@@ -27,6 +27,7 @@ from fairlead.client import config as kubeconfig
 from fairlead.client.api import Client
 from fairlead.client.clock import WALL_CLOCK, Clock
 from fairlead.client.connection import Connection
+from fairlead.doors.address import check_address
 from fairlead.doors.policies import LivePolicies
 from fairlead.errors import BadInput, FairleadError
 
@@ -37,7 +38,6 @@ __all__ = [
     "Door",
     "Options",
     "Surroundings",
-    "check_address",
     "configure_logging",
     "event_loop",
     "own_namespace",
@@ -47,7 +47,7 @@ __all__ = [
 
 _log = structlog.get_logger(__name__)
 
-_IN_FLIGHT = 96
+_READS = 32  # requests under way beside writes
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,16 +114,18 @@ class Door(ABC):
         """Make `run` return in order. Called from a signal handler, maybe twice."""
 
 
-def run_doors(options: Options, make: Callable[[Surroundings], Sequence[Door]]) -> None:
-    """Be a process with these doors until SIGTERM or SIGINT."""
+def run_doors(
+    options: Options, make: Callable[[Surroundings], Sequence[Door]], *, in_flight: int = 64
+) -> None:
+    """Be a process with these doors until SIGTERM or SIGINT; `in_flight` is writes under way at once."""
     configure_logging(options.log_format, options.log_level)
     with event_loop() as runner:
-        runner.run(_main(options, make))
+        runner.run(_main(options, make, in_flight))
 
 
-async def _main(options: Options, make: Callable[[Surroundings], Sequence[Door]]) -> None:
+async def _main(options: Options, make: Callable[[Surroundings], Sequence[Door]], in_flight: int) -> None:
     target = kubeconfig.load(options.kubeconfig or None, context=options.context or None)
-    async with Connection(target, in_flight=_IN_FLIGHT) as connection:
+    async with Connection(target, in_flight=in_flight + _READS) as connection:
         rng = random.Random()
         client = Client(connection, rng=rng)
         around = Surroundings(
@@ -219,13 +221,6 @@ async def _open(
         for door in doors:
             door.stop()
         await asyncio.wait(running)
-
-
-def check_address(listen: str, where: str = "--listen") -> None:
-    """Refuse what is not ``ADDRESS:PORT`` or ``:PORT``."""
-    host, _, port = listen.rpartition(":")
-    if not port.isdecimal() or int(port) > 65535 or (host and not host.strip("[]")):
-        raise BadInput(f"{where}: {listen!r} is not ADDRESS:PORT or :PORT")
 
 
 def _checks(doors: Sequence[Door], around: Surroundings) -> dict[str, str]:

@@ -14,6 +14,7 @@ import msgspec
 import yaml
 
 from fairlead.client.election import Terms
+from fairlead.doors.address import check_address
 from fairlead.engine.order import QueueOrder
 from fairlead.engine.priority import PriorityAnnotation
 from fairlead.engine.settings import Settings
@@ -107,6 +108,7 @@ class Configuration(_Section, frozen=True, rename="camel", forbid_unknown_fields
     system_namespace: str = ""
     capacity: Literal["resources", "exclusive"] = "resources"
     listen: str = ""
+    policies: str = ""
     in_flight: int = 64
     queue: QueueSection = QueueSection()
     gangs: GangSection = GangSection()
@@ -218,9 +220,7 @@ def _check(found: Configuration, where: str) -> None:
             "and that more than retryPeriod"
         )
     if found.listen:
-        host, _, port = found.listen.rpartition(":")
-        if not port.isdecimal() or int(port) > 65535 or (host and not host.strip("[]")):
-            raise BadInput(f"{where}: listen: {found.listen!r} is not ADDRESS:PORT or :PORT")
+        check_address(found.listen, f"{where}: listen")
     if found.record.segment_bytes < 4096:
         raise BadInput(f"{where}: record.segmentBytes: must be at least 4096")
 

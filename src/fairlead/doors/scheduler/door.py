@@ -1,0 +1,112 @@
+"""The scheduler as a door: its configuration, read again when it changes, around a `Scheduler`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+
+from fairlead.doors.running import Door, Surroundings
+from fairlead.doors.scheduler.configuration import Configuration, load, merged
+from fairlead.doors.scheduler.leading import Scheduler
+from fairlead.doors.scheduler.session import worst
+from fairlead.errors import BadInput
+
+__all__ = ["SchedulerDoor", "read_configuration"]
+
+_log = structlog.get_logger(__name__)
+
+_LOOK_S = 5.0  # how often the configuration file is looked at
+
+
+def read_configuration(file: str | None, flags: Mapping[str, Any]) -> Configuration:
+    """The configuration of a file, if there is one, with flags over it."""
+    return merged(load(file) if file else {}, flags, where=file or "flags")
+
+
+class SchedulerDoor(Door):
+    """See the module. SIGHUP makes it read its file at once."""
+
+    name = "scheduler"
+
+    def __init__(
+        self,
+        around: Surroundings,
+        configuration: Configuration,
+        *,
+        file: str | None = None,
+        flags: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._file = file
+        self._flags = flags or {}
+        self._scheduler = Scheduler(
+            around.client,
+            configuration,
+            system_namespace=around.system_namespace,
+            rng=around.rng,
+            clock=around.clock,
+        )
+
+    def checks(self) -> Mapping[str, str]:
+        """See `Scheduler.checks`."""
+        return self._scheduler.checks()
+
+    def metrics(self) -> bytes:
+        """See `Metrics`."""
+        return self._scheduler.metrics.text()
+
+    def stop(self) -> None:
+        """Finish what is under way, give the lease back and return."""
+        self._scheduler.stop()
+
+    async def run(self) -> None:
+        """Schedule, whenever we lead, until `stop`."""
+        again = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGHUP, again.set)
+        try:
+            async with asyncio.TaskGroup() as group:
+                watcher = group.create_task(self._reload(self._file, again)) if self._file else None
+                await self._scheduler.run()
+                if watcher is not None:
+                    watcher.cancel()
+        except BaseExceptionGroup as several:
+            raise worst(several) from several
+        finally:
+            loop.remove_signal_handler(signal.SIGHUP)
+
+    async def _reload(self, file: str, again: asyncio.Event) -> None:
+        """Read the file again on SIGHUP and when it changes; a file that cannot be used changes nothing."""
+        known, told = _stamp(file), None
+        while True:
+            try:
+                async with asyncio.timeout(_LOOK_S):
+                    await again.wait()
+            except TimeoutError:
+                pass  # time to look at the file
+            stamp = _stamp(file)
+            if not again.is_set() and stamp == known:
+                continue
+            again.clear()
+            known = stamp
+            try:
+                configuration = read_configuration(file, self._flags)
+            except BadInput as error:
+                _log.error("configuration_refused", reason=str(error))
+                continue
+            if configuration != told:
+                told = configuration
+                _log.info("configuration_reloaded", file=file)
+                self._scheduler.reload(configuration)
+
+
+def _stamp(file: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(file)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino
