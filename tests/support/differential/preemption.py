@@ -173,9 +173,12 @@ def _case(rng: random.Random, name: str, priority: int) -> Case:
     case.objects += [_node(rng, name, node) for node in nodes]
     number = 0
     for node in nodes:
+        held: set[int] = set()
         for _ in range(rng.randint(2, 8)):
             number += 1
-            case.objects.append(_placed(rng, name, f"placed-{number}", node, priority))
+            pod = _placed(rng, name, f"placed-{number}", node, priority)
+            _give_up_ports(pod, held)
+            case.objects.append(pod)
     for app in "ab":
         if rng.random() < 0.35:
             # Now and then with an empty selector, which protects nobody.
@@ -243,6 +246,15 @@ def _placed(rng: random.Random, case: str, name: str, node: str, above: int) -> 
         "startTime": f"2026-01-01T00:00:{rng.randint(0, 5):02}Z",
     }
     return pod
+
+
+def _give_up_ports(pod: Object, held: set[int]) -> None:
+    """No kubelet runs two pods with one host port; kube-scheduler, were it so, frees it with the first."""
+    container = pod["spec"]["containers"][0]
+    wanted = {port["hostPort"] for port in container.get("ports", [])}
+    if wanted & held:
+        del container["ports"]
+    held |= wanted
 
 
 def _preemptor(rng: random.Random, case: str, priority: int) -> Object:
