@@ -135,9 +135,13 @@ class Rebalancer:
             probes=probes_of(standing),
         )
 
-    def noted(self, policy: PlacementPolicy) -> None:
-        """The marks are written: what is seen of the policy's nodes now is the past from now on."""
+    def noted(self, policy: PlacementPolicy, decision: Decision, now: float) -> None:
+        """The decision's marks are written: what it saw of the policy's nodes is the past from now on."""
         self._before[policy.name] = nodes_of(policy, self._nodes.values())
+        for standing in self._stand(now) if decision.appeared else ():
+            for held in standing.pods:
+                if standing.policy is policy and held.tier in decision.appeared and not held.member.placed:
+                    self.promised(held.pod.metadata.uid, now)
 
     def plan(self, marks: dict[str, Marks], now: float) -> Rebalancing:
         """The moves to make now, and what waits and why."""

@@ -89,6 +89,8 @@ class Decision:
     marks: Marks
     deletions: tuple[Deletion, ...] = ()
     wake_at: float | None = None
+    appeared: frozenset[int] = frozenset()
+    """Tiers in which a node appeared that ended their cool-down: who still waits there has new hope."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,24 +115,28 @@ def decide(
     tiers = policy.spec.tiers
     after_s = policy.spec.fallback.after_s
     marks = marks.only(tier.name for tier in tiers)
+    appeared: set[int] = set()
     for index, tier in enumerate(tiers):
         past = before.schedulable[index] if before is not None else None
-        marks = _nodes_seen(marks, tier.name, nodes.schedulable[index], nodes.all[index], past, now=now)
-        marks = _probe_seen(marks, tier.name, index, probes, now)
-    late = [waiter for waiter in waiters if now >= waiter.since + after_s]
-    for waiter in sorted(late, key=lambda one: (one.since, one.uid)):
-        name = tiers[waiter.tier].name
-        reason = f"{waiter.pod} was Unschedulable for {policy.spec.fallback.after}"
-        marks = marks.failed(name, now, waiter.token, reason)
+        found = _nodes_seen(marks, tier.name, nodes.schedulable[index], nodes.all[index], past, now=now)
+        if marks.get(tier.name) is not None and found.get(tier.name) is None:
+            appeared.add(index)
+        marks = _probe_seen(found, tier.name, index, probes, now)
+    ends = {waiter.uid: _patience_ends(waiter, nodes, after_s) for waiter in waiters}
+    ordered = sorted(waiters, key=lambda one: (one.since, one.uid))
+    for waiter in ordered:
+        if now >= ends[waiter.uid] and waiter.tier not in appeared:
+            reason = f"{waiter.pod} was Unschedulable for {policy.spec.fallback.after}"
+            marks = marks.failed(tiers[waiter.tier].name, now, waiter.token, reason)
     deletions = []
-    for waiter in sorted(waiters, key=lambda one: (one.since, one.uid)):
-        why = _why_delete(waiter, tiers[waiter.tier].name, marks, after_s, now)
-        if why:
-            deletions.append(Deletion(waiter.uid, waiter.pod, tiers[waiter.tier].name, why))
-    times = [waiter.since + after_s for waiter in waiters if waiter.since + after_s > now]
+    for waiter in ordered:
+        name = tiers[waiter.tier].name
+        if why := _why_delete(waiter, name, marks, now, late=now >= ends[waiter.uid]):
+            deletions.append(Deletion(waiter.uid, waiter.pod, name, why))
+    times = [end for end in ends.values() if end > now]
     if (change := marks.next_change(now)) is not None:
         times.append(change)
-    return Decision(marks, tuple(deletions), min(times, default=None))
+    return Decision(marks, tuple(deletions), min(times, default=None), frozenset(appeared))
 
 
 def waiters_of(
@@ -255,12 +261,24 @@ def _probe_seen(marks: Marks, tier: str, index: int, probes: Probes, now: float)
     return marks
 
 
-def _why_delete(waiter: Waiter, tier: str, marks: Marks, after_s: float, now: float) -> str:
+def _patience_ends(waiter: Waiter, nodes: Nodes, after_s: float) -> float:
+    """Until when a pod waits for its tier.
+
+    One that stays whatever happens would fail the tier again as soon as a new node had ended the
+    cool-down, and before anybody could use that node: its patience begins anew with the newest.
+    """
+    since = waiter.since
+    if waiter.stays or not waiter.elsewhere:
+        since = max(since, *nodes.schedulable[waiter.tier].values(), since)
+    return since + after_s
+
+
+def _why_delete(waiter: Waiter, tier: str, marks: Marks, now: float, *, late: bool) -> str:
     mark = marks.get(tier)
     if waiter.stays or not waiter.elsewhere or mark is None:
         return ""
     if mark.interrupted and mark.cooling(now):
         return f"tier {tier} is interrupted: {mark.reason}"
-    if now >= waiter.since + after_s and mark.probe != waiter.token:
+    if late and mark.probe != waiter.token:
         return f"tier {tier} did not take it in time"
     return ""

@@ -180,7 +180,7 @@ class Placement:
         for policy in self.policies:
             decision = self.machine.fall_back(policy, self.marks[policy.name], now)
             self.marks[policy.name] = decision.marks
-            self.machine.noted(policy)
+            self.machine.noted(policy, decision, now)
             wakes.append(decision.wake_at)
             for deletion in decision.deletions:
                 self._delete(deletion, now)

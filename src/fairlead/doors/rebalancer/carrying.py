@@ -20,7 +20,7 @@ from fairlead.engine.rebalance import Move, Rebalancing
 from fairlead.engine.rebalancer import Rebalancer
 from fairlead.errors import ApiError, Conflict, NotFound, Unreachable
 from fairlead.kube.resources import known
-from fairlead.policy.fallback import Deletion
+from fairlead.policy.fallback import Decision, Deletion
 from fairlead.policy.marks import Marks
 from fairlead.policy.model import PlacementPolicy
 
@@ -83,13 +83,16 @@ class Carrying:
         self, policy: PlacementPolicy, client: Client, marks: dict[str, Marks]
     ) -> tuple[tuple[Deletion, ...], float | None]:
         machine, now = self._machine, self._now()
-        written = await self._marks.change(
-            policy.name, lambda found: machine.fall_back(policy, found, now).marks, client=client
-        )
-        held = written if written is not None else self._marks.of(policy.name)
-        marks[policy.name] = held
-        decision = machine.fall_back(policy, held, now)
-        machine.noted(policy)
+        made: list[Decision] = []
+
+        def change(found: Marks) -> Marks:
+            made.append(machine.fall_back(policy, found, now))
+            return made[-1].marks
+
+        await self._marks.change(policy.name, change, client=client)
+        decision = made[-1]  # the one whose marks were written, or were there
+        marks[policy.name] = decision.marks
+        machine.noted(policy, decision, now)
         for deletion in decision.deletions:
             await self._delete(policy, deletion, client)
         return decision.deletions, decision.wake_at
