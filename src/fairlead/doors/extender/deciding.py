@@ -9,6 +9,7 @@ its first call, and is then passed on; a tier that is marked or has lost its las
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -169,21 +170,21 @@ class Deciding:
         waiting = self.waiting.get(ask.member.uid)
         if waiting is None or waiting.tier is None:
             return [0] * len(offered)
-        tier = policy.spec.tiers[waiting.tier]
-        within = self.nodes.of(policy.name, waiting.tier)
+        domains = self.nodes.domains(policy.name, waiting.tier)
         # Under `preferred` the tier weighs more than its spread; under `required` all nodes are its own.
         floor = highest // 2 + 1 if policy.spec.enforce == "preferred" else 0
-        if not tier.spread:
-            return [highest if floor and name in within else 0 for name in offered]
-        crowd = self._crowd(key, waiting.tier, policy.name, tier.spread)
-        crowds = [self._crowded(name, tier.spread, crowd) if name in within else None for name in offered]
-        known = [one for one in crowds if one is not None]
-        least, most = min(known, default=0), max(known, default=0)
+        crowds = self._crowds(key, domains)
+        least, most = min(crowds.values(), default=0), max(crowds.values(), default=0)
         span = highest - floor
-        return [
-            0 if one is None else floor + (span if most == least else span * (most - one) // (most - least))
-            for one in crowds
-        ]
+        same = highest if floor else 0
+        points = {
+            domain: floor + span * (most - crowd) // (most - least) if most > least else same
+            for domain, crowd in crowds.items()
+        }
+        if not any(points.values()):
+            return [0] * len(offered)
+        of_node = domains.get
+        return [points[domain] if (domain := of_node(name)) is not None else 0 for name in offered]
 
     def unavailable(self, policy: str) -> set[str]:
         """Tiers that pods skip at once: marked ones, and those whose last node we saw go."""
@@ -279,24 +280,20 @@ class Deciding:
             held=slots.counts if slots is not None and unavailable else None,
         )
 
-    def _crowd(
-        self, key: GroupKey, tier: int, policy: str, keys: Sequence[str]
-    ) -> dict[str, Mapping[str, int]]:
-        """By topology key and domain: how many of the group's pods are in the tier there."""
-        found: dict[str, dict[str, int]] = {one: {} for one in keys}
+    def _crowds(self, key: GroupKey, domains: Mapping[str, tuple[str, ...]]) -> dict[tuple[str, ...], int]:
+        """By domain: how many of the group's pods share one of its topology values, added up over the keys.
+
+        A zone that is crowded counts against each of its racks.
+        """
         slots = self.groups.get(key)
+        by_value: Counter[tuple[int, str]] = Counter()
         if slots is not None:
             for node, pods in slots.on_node.items():
-                if self.nodes.tier_of(policy, node) == tier:
-                    labels = self.nodes.labels(node)
-                    for one in keys:
-                        domain = labels.get(one, "")
-                        found[one][domain] = found[one].get(domain, 0) + pods
-        return dict(found)
-
-    def _crowded(self, node: str, keys: Sequence[str], crowd: Mapping[str, Mapping[str, int]]) -> int:
-        labels = self.nodes.labels(node)
-        return sum(crowd[one].get(labels.get(one, ""), 0) for one in keys)
+                for value in enumerate(domains.get(node, ())):
+                    by_value[value] += pods
+        return {
+            domain: sum(by_value[value] for value in enumerate(domain)) for domain in set(domains.values())
+        }
 
 
 def _refusal(ask: Ask, choice: Choice) -> str:

@@ -26,6 +26,8 @@ class _Tiers:
     names: list[set[str]] = field(default_factory=list)
     schedulable: list[dict[str, float]] = field(default_factory=list)
     had: list[bool] = field(default_factory=list)
+    domains: list[dict[str, tuple[str, ...]]] = field(default_factory=list)
+    """By tier and node: the values of the tier's `spread` keys, empty where the node lacks one."""
 
     def put(self, node: Node) -> None:
         name = node.metadata.name
@@ -34,6 +36,8 @@ class _Tiers:
         if tier is None:
             return
         self.names[tier].add(name)
+        labels = node.metadata.labels
+        self.domains[tier][name] = tuple(labels.get(key, "") for key in self.policy.spec.tiers[tier].spread)
         if is_schedulable(node):
             made = node.metadata.creation_timestamp
             self.schedulable[tier][name] = made.timestamp() if made is not None else 0.0
@@ -44,6 +48,7 @@ class _Tiers:
         if tier is not None:
             self.names[tier].discard(name)
             self.schedulable[tier].pop(name, None)
+            del self.domains[tier][name]
 
 
 class NodesOfTiers:
@@ -69,6 +74,7 @@ class NodesOfTiers:
                 names=[set() for _ in range(number)],
                 schedulable=[{} for _ in range(number)],
                 had=[False] * number,
+                domains=[{} for _ in range(number)],
             )
             for node in self._nodes.values():
                 tiers.put(node)
@@ -89,11 +95,6 @@ class NodesOfTiers:
     def __contains__(self, name: object) -> bool:
         return name in self._nodes
 
-    def labels(self, name: str) -> Mapping[str, str]:
-        """A node's labels; none of a node that is not known."""
-        node = self._nodes.get(name)
-        return node.metadata.labels if node is not None else {}
-
     def tiers(self, policy: str) -> Sequence[Tier]:
         """The tiers of a policy that holds."""
         found = self._by_policy.get(policy)
@@ -104,10 +105,10 @@ class NodesOfTiers:
         found = self._by_policy.get(policy)
         return found.names[tier] if found is not None else set()
 
-    def tier_of(self, policy: str, name: str) -> int | None:
-        """The index of the tier that a node is in."""
+    def domains(self, policy: str, tier: int) -> Mapping[str, tuple[str, ...]]:
+        """Of each of a tier's nodes, the values of the topology keys that its pods are spread over."""
         found = self._by_policy.get(policy)
-        return found.tier_of.get(name) if found is not None else None
+        return found.domains[tier] if found is not None else {}
 
     def seen(self, policy: str) -> Nodes | None:
         """What fallback decides from, as it is at this moment; None: not a policy that holds."""

@@ -31,6 +31,9 @@ _log = structlog.get_logger(__name__)
 VERBS = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "preemptVerb": "preempt"}
 
 _UNSEEN = "node(s) that fairlead's watch has not shown yet"
+# Who is not listed has no points. In large clusters kube-scheduler takes longer to read a list of zeros
+# than we take to decide.
+_LISTED = 100
 _JSON = {"Content-Type": "application/json"}
 
 
@@ -148,7 +151,12 @@ class Endpoint:
             if ask is None
             else self._deciding.scores(ask, offered, highest=wire.HIGHEST_SCORE)
         )
-        ranked = [wire.HostPriority(name, score) for name, score in zip(offered, scores, strict=True)]
+        every = len(offered) <= _LISTED
+        ranked = [
+            wire.HostPriority(name, score)
+            for name, score in zip(offered, scores, strict=True)
+            if score or every
+        ]
         return "ungoverned" if ask is None else "answered", wire.encode(ranked)
 
     async def preempt(self, body: bytes) -> tuple[str, bytes]:

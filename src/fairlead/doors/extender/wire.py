@@ -90,7 +90,7 @@ class FilterResult(_Pascal, frozen=True, rename="pascal"):
     error: str = ""
 
 
-class HostPriority(_Pascal, frozen=True, rename="pascal"):
+class HostPriority(_Pascal, frozen=True, rename="pascal", gc=False):
     """One entry of the bare list that answers prioritize."""
 
     host: str
