@@ -1,0 +1,85 @@
+"""Spot at zero: nodes come for the pods that wait; where none can be had, on-demand; and back again.
+
+On the real control plane with Karpenter, on the embedded cluster with its own autoscaler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.autoscaled import add_pool, autoscaled
+from support.cluster import Cluster, Host
+from support.rebalancing import PACE, Rebalanced, rebalanced
+from support.workloads import is_ready
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.real)], scope="module")
+def host(request: pytest.FixtureRequest) -> Iterator[Host]:
+    """Each kind of cluster in turn, with an autoscaler and without nodes."""
+    with autoscaled(request.param) as own:
+        yield own
+
+
+@pytest.fixture
+def corner(host: Host, tmp_path: Path) -> Iterator[Rebalanced]:
+    cluster = Cluster(host)
+    try:
+        with rebalanced(cluster, tmp_path) as own:
+            yield own
+    finally:
+        cluster.close()
+
+
+def pools(corner: Rebalanced, **fallback: str) -> dict[str, Any]:
+    """A policy over pools ``spot`` and ``safe``, of which 30% must be safe."""
+    tiers = [
+        {"name": name, "nodes": {"pool": corner.cluster.unique(name)}, **more}
+        for name, more in (("spot", {"volatile": True}), ("safe", {"min": "30%"}))
+    ]
+    return corner.corner.policy("web", *tiers, rebalance=PACE, fallback=fallback)
+
+
+def lies(corner: Rebalanced, app: str, **wanted: int) -> None:
+    """Wait until the workload's pods are Ready on nodes of the pools like this."""
+
+    def look() -> bool:
+        homes = {
+            one["metadata"]["name"]: one["metadata"]["labels"].get("pool", "")
+            for one in corner.cluster.list("Node")["items"]
+        }
+        pods = corner.corner.pods(app)
+        found = [homes.get(pod["spec"].get("nodeName", ""), "") for pod in pods if is_ready(pod)]
+        split = {name: found.count(corner.cluster.unique(name)) for name in wanted}
+        return split == wanted and len(pods) == sum(wanted.values())
+
+    corner.cluster.wait(look, f"{app} to lie {wanted}")
+
+
+def test_spot_nodes_come_for_the_pods_that_wait_for_them(corner: Rebalanced) -> None:
+    add_pool(corner.cluster, "spot")
+    add_pool(corner.cluster, "safe")
+    door = corner.running(pools(corner, after="10m"))
+    corner.corner.deploy("web", 5)
+    lies(corner, "web", spot=3, safe=2)
+    assert not door.log("passed_on")
+    assert not door.log("moved")
+
+
+def test_where_no_spot_can_be_had_pods_go_elsewhere_and_a_probe_finds_out_when_it_can(
+    corner: Rebalanced,
+) -> None:
+    add_pool(corner.cluster, "safe")
+    door = corner.running(pools(corner, after="15s", coolDown="3s"))
+    corner.corner.deploy("web", 5)
+    lies(corner, "web", safe=5)
+    assert len(door.log("passed_on")) >= 3
+
+    add_pool(corner.cluster, "spot")
+    lies(corner, "web", spot=3, safe=2)
+    assert any(one["probe"] for one in door.log("moved"))
