@@ -99,6 +99,8 @@ class LivePolicies:
         self._stored: dict[str, Stored] = {}
         self._refused: dict[str, str] = {}
         self._policies: tuple[PlacementPolicy, ...] = ()
+        self.optional = False
+        """Whether who may not read the cluster's policies goes on without them."""
         self.trouble = ""
         """Why the sources cannot be read at the moment; "" when they can."""
         self._stamp: tuple[int, int] | None = None
@@ -211,7 +213,7 @@ class LivePolicies:
                 if str(error) != self.trouble:
                     _log.warning("policies_unread", reason=str(error), wait_s=round(wait_s, 3))
                 self.trouble = str(error)
-                if isinstance(error, ApiError) and error.code == 403 and self._file:
+                if isinstance(error, ApiError) and error.code == 403 and (self._file or self.optional):
                     # The file stands alone where the cluster's policies are not ours to read.
                     self._synced.set()
                 await asyncio.sleep(wait_s)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
+import msgspec
 import structlog
 
 from fairlead.client.api import Client
@@ -127,7 +128,11 @@ class Binder:
         backoff: Backoff | None = None
         for left in range(_ATTEMPTS - 1, -1, -1):
             try:
-                await self._client.bind(name, namespace, bind.node, uid=bind.uid)
+                if bind.tolerations:
+                    await self._tolerate(bind)
+                await self._client.bind(
+                    name, namespace, bind.node, uid=bind.uid, annotations=bind.annotations
+                )
                 self._succeeded(job)
                 return
             except NotFound:
@@ -154,6 +159,16 @@ class Binder:
             wait_s = backoff.next_s(asked)
             _log.info("bind_repeated", pod=bind.pod, node=bind.node, reason=str(failure))
             await asyncio.sleep(wait_s)
+
+    async def _tolerate(self, bind: BindPod) -> None:
+        """Give a pod the tolerations that its tier needs: adding some is allowed, and doing so twice."""
+        namespace, _, name = bind.pod.partition("/")
+        tolerations = [
+            {key: value for key, value in msgspec.to_builtins(one).items() if value not in ("", None)}
+            for one in bind.tolerations
+        ]
+        body = {"metadata": {"uid": bind.uid}, "spec": {"tolerations": tolerations}}
+        await self._client.patch(_POD, name, namespace, body, repeatable=True)
 
     async def _look(self, bind: BindPod) -> _Found:
         """What the API server says of the pod; asked until it answers."""

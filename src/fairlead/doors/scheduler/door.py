@@ -1,4 +1,6 @@
-"""The scheduler as a door: its configuration, read again when it changes, around a `Scheduler`."""
+"""The scheduler as a door: around a `Scheduler`, its configuration, read again when it changes, and the
+placement policies of the process.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,12 @@ from typing import Any
 
 import structlog
 
+from fairlead.doors.marks import LiveMarks
 from fairlead.doors.running import Door, Surroundings
 from fairlead.doors.scheduler.configuration import Configuration, load, merged
 from fairlead.doors.scheduler.leading import Scheduler
 from fairlead.doors.scheduler.session import worst
+from fairlead.doors.scheduler.tiers import TierFeed
 from fairlead.errors import BadInput
 
 __all__ = ["SchedulerDoor", "read_configuration"]
@@ -41,12 +45,18 @@ class SchedulerDoor(Door):
         file: str | None = None,
         flags: Mapping[str, Any] | None = None,
     ) -> None:
+        # Where policies are not ours to read, the scheduler goes on without.
+        around.policies.optional = True
         self._file = file
         self._flags = flags or {}
+        self._marks = LiveMarks(
+            around.client, around.policies, around.system_namespace, rng=around.rng, clock=around.clock
+        )
         self._scheduler = Scheduler(
             around.client,
             configuration,
             system_namespace=around.system_namespace,
+            tiers=TierFeed(around.policies, self._marks, ("kube-system", around.system_namespace)),
             rng=around.rng,
             clock=around.clock,
         )
@@ -70,10 +80,12 @@ class SchedulerDoor(Door):
         loop.add_signal_handler(signal.SIGHUP, again.set)
         try:
             async with asyncio.TaskGroup() as group:
-                watcher = group.create_task(self._reload(self._file, again)) if self._file else None
+                beside = [group.create_task(self._marks.run())]
+                if self._file:
+                    beside.append(group.create_task(self._reload(self._file, again)))
                 await self._scheduler.run()
-                if watcher is not None:
-                    watcher.cancel()
+                for task in beside:
+                    task.cancel()
         except BaseExceptionGroup as several:
             raise worst(several) from several
         finally:

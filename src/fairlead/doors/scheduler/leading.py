@@ -9,26 +9,24 @@ lease is kept over all but the last. Losing the lease ends the session and makes
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 import socket
 from pathlib import Path
-from typing import Any
 
 import structlog
 
 from fairlead.client.api import Client
 from fairlead.client.clock import WALL_CLOCK, Clock
-from fairlead.client.election import ApiLease, Election
+from fairlead.client.election import Election
+from fairlead.doors.leader import LeaseInItsNamespace
 from fairlead.doors.scheduler.configuration import Configuration
 from fairlead.doors.scheduler.drift import Drifted
 from fairlead.doors.scheduler.metrics import Metrics
 from fairlead.doors.scheduler.recording import Recorder
 from fairlead.doors.scheduler.session import InternalError, Session
-from fairlead.errors import Conflict, LeaseLost, NotFound
+from fairlead.doors.scheduler.tiers import TierFeed
+from fairlead.errors import LeaseLost
 from fairlead.kube.duration import seconds
-from fairlead.kube.resources import known
-from fairlead.kube.workloads import Lease
 
 __all__ = ["Scheduler"]
 
@@ -49,14 +47,17 @@ class Scheduler:
         *,
         system_namespace: str,
         metrics: Metrics | None = None,
+        tiers: TierFeed | None = None,
         rng: random.Random | None = None,
         clock: Clock = WALL_CLOCK,
     ) -> None:
+        """`tiers` are the placement policies to go by; None: there are none."""
         self.metrics = metrics or Metrics()
         self.session: Session | None = None
         self._client = client
         self._configuration = configuration
         self._system_namespace = system_namespace
+        self._tiers = tiers
         self._rng = rng or random.Random()
         self._clock = clock
         self._stopping = asyncio.Event()
@@ -92,7 +93,7 @@ class Scheduler:
             return
         while not self._stopping.is_set():
             candidate = Election(
-                _LeaseInItsNamespace(self._client, election.lease_name, self._system_namespace),
+                LeaseInItsNamespace(self._client, election.lease_name, self._system_namespace),
                 self._instance,
                 rng=self._rng,
                 terms=self._configuration.terms(),
@@ -157,6 +158,7 @@ class Scheduler:
             recording=self._recorder,
             rng=self._rng,
             instance=self._instance,
+            tiers=self._tiers,
             clock=self._clock,
         )
         try:
@@ -181,21 +183,3 @@ class Scheduler:
                 await self._stopping.wait()
         except TimeoutError:
             pass  # rested
-
-
-class _LeaseInItsNamespace(ApiLease):
-    """A lease whose namespace is made when it turns out to be missing, which in a cluster it never is.
-
-    Looking first would need a right that is good for nothing else.
-    """
-
-    async def put(self, spec: dict[str, Any], old: Lease | None) -> Lease:
-        """Create it, in a new namespace if need be, or replace the version that `old` is."""
-        try:
-            return await super().put(spec, old)
-        except NotFound:
-            if old is not None:
-                raise
-        with contextlib.suppress(Conflict):  # another replica was faster
-            await self.client.create(known("Namespace"), {"metadata": {"name": self.namespace}})
-        return await super().put(spec, old)

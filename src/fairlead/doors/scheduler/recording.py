@@ -17,7 +17,17 @@ import msgspec
 import fairlead
 from fairlead.engine.core.actions import Action, EvictPod
 from fairlead.engine.core.core import Core
-from fairlead.engine.core.events import BindFailed, Event, EvictFailed, Gone, Seen, Unread
+from fairlead.engine.core.events import (
+    BindFailed,
+    Event,
+    EvictFailed,
+    Gone,
+    MarksAre,
+    PoliciesAre,
+    Promised,
+    Seen,
+    Unread,
+)
 from fairlead.engine.core.state import KINDS
 from fairlead.engine.settings import Settings
 from fairlead.errors import BadInput
@@ -68,9 +78,12 @@ class _SeenLine(msgspec.Struct, frozen=True, tag="Seen", tag_field="event"):
     object: msgspec.Raw
 
 
+_Recorded = _SeenLine | Gone | Unread | BindFailed | EvictFailed | PoliciesAre | MarksAre | Promised
+
+
 class _Line(msgspec.Struct, frozen=True):
     now: float | None = None
-    events: list[_SeenLine | Gone | Unread | BindFailed | EvictFailed] = []
+    events: list[_Recorded] = []
     actions: msgspec.Raw = msgspec.Raw(b"")
     ask: EvictPod | None = None
     answer: bool = False
@@ -153,7 +166,7 @@ def _lines(segment: Path) -> Iterator[tuple[int, _Line]]:
                 raise BadInput(f"{segment}: line {number} is not of a recording: {error}") from error
 
 
-def _event(line: _SeenLine | Gone | Unread | BindFailed | EvictFailed) -> Event:
+def _event(line: _Recorded) -> Event:
     if not isinstance(line, _SeenLine):
         return line
     return Seen(line.kind, msgspec.json.decode(line.object, type=KINDS.get(line.kind, Workload)))

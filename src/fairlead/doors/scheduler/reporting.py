@@ -11,7 +11,15 @@ from fairlead.client.clock import Clock
 from fairlead.doors.scheduler.binder import Bound
 from fairlead.doors.scheduler.herald import Herald
 from fairlead.doors.scheduler.metrics import Metrics
-from fairlead.engine.core.actions import Action, BindPod, EvictPod, HoldPod, NominatePod, ReleasePod
+from fairlead.engine.core.actions import (
+    Action,
+    BindPod,
+    EvictPod,
+    HoldPod,
+    MarkTiers,
+    NominatePod,
+    ReleasePod,
+)
 from fairlead.engine.core.core import Core
 from fairlead.engine.core.events import BindFailed, Event, EvictFailed, Gone, Seen
 from fairlead.kube.pod import Pod
@@ -63,6 +71,8 @@ class Reporting:
                 self._herald.tell(action.pod, action.uid, "GangIncomplete", action.message, type="Warning")
             elif isinstance(action, NominatePod):
                 _log.info("nominated", pod=action.pod, node=action.node)
+            elif isinstance(action, MarkTiers):
+                _log.info("tiers_marked", policy=action.policy, tiers=sorted(action.after))
             else:
                 self._herald.tell(
                     action.pod,

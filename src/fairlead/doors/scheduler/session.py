@@ -32,6 +32,7 @@ from fairlead.doors.scheduler.reporting import Reporting
 from fairlead.doors.scheduler.scales import Scales
 from fairlead.doors.scheduler.sources import Source, trimmed
 from fairlead.doors.scheduler.statuses import Statuses
+from fairlead.doors.scheduler.tiers import TierFeed, Tiering
 from fairlead.doors.scheduler.volumes import Volumes
 from fairlead.doors.scheduler.watching import Watching
 from fairlead.engine.core.actions import (
@@ -39,6 +40,7 @@ from fairlead.engine.core.actions import (
     BindPod,
     EvictPod,
     HoldPod,
+    MarkTiers,
     NominatePod,
     ReleasePod,
     Say,
@@ -76,8 +78,10 @@ class Session:
         rng: random.Random,
         recording: Callable[[], Recorder | None] = lambda: None,
         instance: str = "",
+        tiers: TierFeed | None = None,
         clock: Clock = WALL_CLOCK,
     ) -> None:
+        """`tiers` are the placement policies to go by; None: there are none."""
         self.core = Core(configuration.settings())
         self.synced = False  # whether the core has been told everything
         self._recording = recording
@@ -85,6 +89,8 @@ class Session:
         self._clock = clock
         self._metrics = metrics
         self._inbox = Inbox()
+        self._feed = tiers
+        self._tiering = Tiering(tiers, client, self._inbox.tell) if tiers is not None else None
         state = self.core.state
         self._watching = Watching(
             client,
@@ -154,8 +160,9 @@ class Session:
                 tasks += [group.create_task(self._knock_when(event)) for event in (stopping, leads)]
                 known = await self._stand_by(stopping, leads)
                 if known is not None:
-                    writers = (self._binder, self._evictor, self._statuses, self._herald)
-                    tasks += [group.create_task(part.run()) for part in writers]
+                    known = self._tiers_first(known)
+                    writers = (self._binder, self._evictor, self._statuses, self._herald, self._tiering)
+                    tasks += [group.create_task(part.run()) for part in writers if part is not None]
                     tasks.append(group.create_task(self.drift.run()))
                     await self._lead(known, stopping)
                 for task in tasks:
@@ -171,12 +178,17 @@ class Session:
         await event.wait()
         self._inbox.knock()
 
+    async def _synced(self) -> None:
+        await self._watching.synced()
+        if self._feed is not None:
+            await self._feed.synced()
+
     async def _stand_by(self, stopping: asyncio.Event, leads: asyncio.Event) -> list[Event] | None:
         """Keep what is watched until everything is listed and we lead: all of it; None: told to stop."""
         latest = Latest()
         gc.unfreeze()  # what a former session left may go
         gc.collect()
-        waiting = asyncio.ensure_future(self._watching.synced())
+        waiting = asyncio.ensure_future(self._synced())
         waiting.add_done_callback(lambda _: self._inbox.knock())
         try:
             with _loading():
@@ -193,6 +205,9 @@ class Session:
             await self._inbox.wait(None)
             latest.take(self._inbox.take())
         return None if stopping.is_set() else latest.all()
+
+    def _tiers_first(self, known: list[Event]) -> list[Event]:
+        return known if self._tiering is None else [*self._tiering.news(), *known]
 
     async def _lead(self, known: list[Event], stopping: asyncio.Event) -> None:
         """Tell the core all that is known at once, so that order counts, and go on from there."""
@@ -247,6 +262,9 @@ class Session:
                 evictions.append(action)
             elif isinstance(action, ReleasePod):
                 self._evictor.release(action)
+            elif isinstance(action, MarkTiers):
+                if self._tiering is not None:
+                    self._tiering.put(action)
             else:
                 assert isinstance(action, Say)
         if evictions:
@@ -263,14 +281,16 @@ class Session:
         return self.core.state.budgets.of(placed.pod) if placed is not None else ()
 
     def _writes(self) -> int:
-        return len(self._binder) + len(self._evictor) + len(self._statuses) + len(self._herald)
+        parts = (self._binder, self._evictor, self._statuses, self._herald, self._tiering)
+        return sum(len(part) for part in parts if part is not None)
 
     async def _drain(self) -> None:
         """Finish what is under way, as far as there is time: the next leader takes it from there."""
         try:
             async with asyncio.timeout(_DRAIN_S):
-                for part in (self._binder, self._evictor, self._statuses):
-                    await part.idle()
+                for part in (self._binder, self._evictor, self._statuses, self._tiering):
+                    if part is not None:
+                        await part.idle()
                 await self._herald.drain()
         except TimeoutError:
             _log.warning("not_drained", writes=self._writes())

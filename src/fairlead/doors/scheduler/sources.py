@@ -23,6 +23,7 @@ from fairlead.kube.node import Node
 from fairlead.kube.pod import Pod
 from fairlead.kube.resources import Resource, known
 from fairlead.kube.workloads import Job, PodGroup, Workload
+from fairlead.policy.names import DELETION_COST
 
 __all__ = ["POD_GROUP_GROUPS", "Source", "core_events", "pod_groups", "sources", "trimmed"]
 
@@ -30,7 +31,7 @@ __all__ = ["POD_GROUP_GROUPS", "Source", "core_events", "pod_groups", "sources",
 POD_GROUP_GROUPS = ("scheduling.k8s.io", "scheduling.x-k8s.io", "scheduling.volcano.sh")
 
 # Annotations that a rule, a door or a policy reads; others stay out of memory and recordings.
-_READ = ("priority", "pod-group", "pod-group-min-member", "kubernetes.io/config.mirror")
+_READ = ("priority", "pod-group", "pod-group-min-member", "kubernetes.io/config.mirror", DELETION_COST)
 _READ_PREFIXES = ("fairlead.dev/", "scheduling.")
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
