@@ -23,6 +23,7 @@ from fairlead.errors import BadObject, FairleadError
 from fairlead.kube.decode import convert
 from fairlead.kube.meta import ObjectMeta
 from fairlead.kube.pod import Pod
+from fairlead.kube.workloads import Job, Workload
 from fairlead.policy.admission import patch
 from fairlead.policy.groups import read_mark
 from fairlead.policy.placing import Placing, place_alone
@@ -80,23 +81,14 @@ class Admission:
         tiers = self._groups.tiers(place, labels)
         unavailable = self._marks.unavailable(place.policy.name)
         if place.key.alone:
-            token = self._new_token()
+            # Nobody would learn from it how a tier is: it may go to all further tiers from the start.
             placing = place_alone(place.policy, place.workload, tiers, unavailable=unavailable)
-            if not dry_run and await self._probe(place, tiers, placing, token):
-                placing = place_alone(
-                    place.policy,
-                    place.workload,
-                    tiers,
-                    unavailable=self._without_own(tiers, placing, unavailable),
-                )
         else:
-            token = await self._token(read, place)
-            wish = Wish(place, tiers, token, unavailable, self._bound(read, place))
-            placing = self._ledgers.preview(wish)
-            if not dry_run:
-                if await self._probe(place, tiers, placing, token):
-                    wish = replace(wish, unavailable=self._without_own(tiers, placing, unavailable))
-                placing = await self._ledgers.take(wish)
+            wish = Wish(place, tiers, await self._token(read, place), unavailable, self._bound(read, place))
+            if dry_run:
+                placing = self._ledgers.preview(wish)
+            else:
+                placing = await self._ledgers.take(await self._trying(wish))
         return self._answer(pod, read, place, placing, dry_run=dry_run)
 
     def _answer(
@@ -143,28 +135,32 @@ class Admission:
 
         def wanted() -> int | None:
             owner = self._groups.owners.owner(reference, namespace)
-            return owner.desired if owner is not None else None
+            # A scale was read a while ago; only what is watched follows at once.
+            return owner.desired if isinstance(owner, Workload | Job) else None
 
         return wanted
 
-    async def _probe(self, place: Place, tiers: Tiers, placing: Placing, token: str) -> bool:
-        """Whether this pod is the one that tries its own tier, which is unavailable to all others."""
+    async def _trying(self, wish: Wish) -> Wish:
+        """The wish, with its own tier available to it if it is the one to try that."""
+        if not wish.unavailable:
+            return wish
+        placing = self._ledgers.preview(wish)
+        tried = await self._probe(wish.place, wish.tiers, placing, wish.token)
+        return replace(wish, unavailable=wish.unavailable - {tried}) if tried else wish
+
+    async def _probe(self, place: Place, tiers: Tiers, placing: Placing, token: str) -> str:
+        """The pod's own tier, if it is unavailable and this pod is the one that tries it; else nothing."""
         own = tiers.of_slot(placing.slot)
         if own is None or placing.choice.why not in ("fallback", "stuck"):
-            return False
+            return ""
         tier, policy, now = tiers.tiers[own].name, place.policy.name, self._now()
         if not self._marks.of(policy).may_probe(tier, now):
-            return False
+            return ""
         try:
-            return await self._marks.claim_probe(policy, tier, token, now)
+            return tier if await self._marks.claim_probe(policy, tier, token, now) else ""
         except FairleadError as error:
             _log.warning("probe_not_claimed", policy=policy, tier=tier, reason=str(error))
-            return False
-
-    @staticmethod
-    def _without_own(tiers: Tiers, placing: Placing, unavailable: frozenset[str]) -> frozenset[str]:
-        own = tiers.of_slot(placing.slot)
-        return unavailable if own is None else unavailable - {tiers.tiers[own].name}
+            return ""
 
     def _now(self) -> float:
         return self._clock.wall().timestamp()
