@@ -127,6 +127,16 @@ def test_a_tier_whose_last_schedulable_node_was_cordoned_or_lost_is_interrupted(
     assert names(decision) == ["default/late"], "pending pods are moved on without waiting for after"
 
 
+def test_an_interruption_while_the_marks_are_being_written_is_not_missed() -> None:
+    picture = waiting(1)
+    now = EPOCH.timestamp() + NOW
+    decision = picture.machine.fall_back(picture.policy, picture.marks, now)
+    for name in ("s1", "s2"):
+        picture.remove("Node", name)
+    picture.machine.noted(picture.policy, decision, now)
+    assert names(picture.fall_back()) == ["default/late"]
+
+
 def test_a_tier_with_one_schedulable_node_left_is_not_interrupted() -> None:
     picture = waiting(1)
     picture.add(picture.spot("s1", **CORDONED))

@@ -137,7 +137,8 @@ class Rebalancer:
 
     def noted(self, policy: PlacementPolicy, decision: Decision, now: float) -> None:
         """The decision's marks are written: what it saw of the policy's nodes is the past from now on."""
-        self._before[policy.name] = nodes_of(policy, self._nodes.values())
+        if decision.nodes is not None:
+            self._before[policy.name] = decision.nodes
         for standing in self._stand(now) if decision.appeared else ():
             for held in standing.pods:
                 if standing.policy is policy and held.tier in decision.appeared and not held.member.placed:

@@ -91,6 +91,8 @@ class Decision:
     wake_at: float | None = None
     appeared: frozenset[int] = frozenset()
     """Tiers in which a node appeared that ended their cool-down: who still waits there has new hope."""
+    nodes: Nodes | None = None
+    """What was seen of the nodes: `before` of the next decision, once the marks are written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +138,7 @@ def decide(
     times = [end for end in ends.values() if end > now]
     if (change := marks.next_change(now)) is not None:
         times.append(change)
-    return Decision(marks, tuple(deletions), min(times, default=None), frozenset(appeared))
+    return Decision(marks, tuple(deletions), min(times, default=None), frozenset(appeared), nodes)
 
 
 def waiters_of(
