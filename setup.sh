@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds Fairlead's image, loads it into a local minikube or kind cluster and installs the scheduler there.
+# Builds Fairlead's image, loads it into a local minikube or kind cluster and installs its doors there.
 # Every change goes through `step`, which is what makes --dry-run honest: it prints what would be run.
 set -euo pipefail
 
@@ -7,13 +7,15 @@ usage() {
   cat <<'END'
 usage: ./setup.sh [OPTION…] [NAMESPACE] [IMAGE:TAG] [PROFILE]
 
-Build Fairlead's image, load it into a minikube or kind cluster, install the scheduler and wait for it.
-Run it again after a change: what has not changed is left alone.
+Build Fairlead's image, load it into a minikube or kind cluster, install the scheduler, or whichever doors are
+asked for, and wait for them. Run it again after a change: what has not changed is left alone.
 
-  NAMESPACE   where the scheduler runs             (default: fairlead-system)
+  NAMESPACE   where Fairlead runs                  (default: fairlead-system)
   IMAGE:TAG   the image to build                   (default: fairlead:local)
   PROFILE     minikube profile or kind cluster     (default: minikube, or kind's "kind")
 
+  --doors NAME,…            what to install: scheduler, webhook, extender, rebalance, burst, or serve, which is
+                            several of them in one process        (default: scheduler)
   --cluster minikube|kind   which one, where both are installed   (default: see below)
   --engine docker|podman    what builds the image                 (default: see below)
   --render                  print the manifests for NAMESPACE and IMAGE:TAG, and stop
@@ -60,6 +62,7 @@ dry_run=false
 render_only=false
 cluster=""
 engine=""
+doors=scheduler
 arguments=()
 while (($#)); do
   case $1 in
@@ -69,11 +72,16 @@ while (($#)); do
       ;;
     --dry-run) dry_run=true ;;
     --render) render_only=true ;;
-    --cluster | --engine)
+    --cluster | --engine | --doors)
       (($# > 1)) || fail "$1 needs a value; see --help" 2
-      if [[ $1 == --cluster ]]; then cluster=$2; else engine=$2; fi
+      case $1 in
+        --cluster) cluster=$2 ;;
+        --engine) engine=$2 ;;
+        --doors) doors=$2 ;;
+      esac
       shift
       ;;
+    --doors=*) doors=${1#*=} ;;
     --cluster=*) cluster=${1#*=} ;;
     --engine=*) engine=${1#*=} ;;
     -*) fail "there is no option $1; see --help" 2 ;;
@@ -96,9 +104,38 @@ profile=${arguments[2]:-}
 case $cluster in "" | minikube | kind) ;; *) fail "--cluster is minikube or kind, not $cluster" 2 ;; esac
 case $engine in "" | docker | podman) ;; *) fail "--engine is docker or podman, not $engine" 2 ;; esac
 
+# The manifests of each door, in order, and the Deployments to wait for.
+parts=(crds/placementledgers crds/placementpolicies policies/rbac)
+deployments=()
+IFS=, read -ra wanted <<<"$doors"
+((${#wanted[@]})) || fail "--doors needs at least one door; see --help" 2
+seen=,
+for door in "${wanted[@]}"; do
+  case $door in
+    scheduler)
+      parts+=(rbac configuration scheduler)
+      deployments+=(fairlead)
+      ;;
+    serve)
+      parts+=(configuration serve/rbac serve/serve)
+      deployments+=(fairlead-serve)
+      ;;
+    webhook | extender | rebalance | burst)
+      parts+=("$door/rbac" "$door/$door")
+      deployments+=("fairlead-$door")
+      ;;
+    *) fail "--doors: there is no door \"$door\"; see --help" 2 ;;
+  esac
+  [[ $seen != *,$door,* ]] || fail "--doors: $door is named twice" 2
+  seen+=$door,
+done
+for pair in serve:scheduler serve:webhook serve:rebalance burst:scheduler burst:rebalance burst:serve; do
+  [[ $seen != *,${pair%:*},* || $seen != *,${pair#*:},* ]] ||
+    fail "--doors: ${pair%:*} already does what ${pair#*:} does; choose one of them" 2
+done
+
 manifest_image=$image
 image_id=""
-parts=(rbac configuration scheduler)
 if "$render_only"; then
   # Kubernetes' own namespaces are not ours to label, nor to delete with what was rendered.
   [[ $namespace == default || $namespace == kube-* ]] || render namespace
@@ -184,23 +221,44 @@ say "3. Apply the manifests"
 # A namespace that is there already keeps its labels: it may hold more than Fairlead.
 if "$dry_run"; then
   say "+ ${kubectl[*]} get namespace $namespace || ${kubectl[*]} apply -f deploy/namespace.yaml  # as $namespace"
-  say "+ ${kubectl[*]} apply -f deploy/{rbac,configuration,scheduler}.yaml  # for $namespace and $manifest_image"
+  say "+ ${kubectl[*]} apply -f deploy/{$(IFS=, && printf '%s' "${parts[*]}")}.yaml  # for $namespace and $manifest_image"
 else
   "${kubectl[@]}" get namespace "$namespace" >/dev/null 2>&1 || render namespace | "${kubectl[@]}" apply -f -
   render "${parts[@]}" | "${kubectl[@]}" apply -f -
 fi
 
-say "4. Wait until the scheduler is ready"
-step "${kubectl[@]}" --namespace="$namespace" rollout status deployment/fairlead --timeout=180s
+say "4. Wait until it is ready"
+for deployment in "${deployments[@]}"; do
+  if [[ $deployment == fairlead-extender ]]; then
+    # Only the replica that answers is ever ready.
+    step "${kubectl[@]}" --namespace="$namespace" wait deployment/fairlead-extender \
+      --for=jsonpath='{.status.readyReplicas}'=1 --timeout=180s
+  else
+    step "${kubectl[@]}" --namespace="$namespace" rollout status "deployment/$deployment" --timeout=180s
+  fi
+done
 
-cat <<END
-
-Try next:
-  kubectl --context=$context apply -f examples/priorities.yaml
-  kubectl --context=$context --namespace=fairlead-priorities get pods -o wide --watch
-  kubectl --context=$context --namespace=$namespace logs -l app=fairlead --follow
-  kubectl --context=$context --namespace=fairlead-priorities get events --sort-by=.lastTimestamp
-The examples are explained in docs/examples.md. To remove the scheduler again:
-  kubectl --context=$context --namespace=$namespace delete -l app.kubernetes.io/name=fairlead \\
-    deployments,poddisruptionbudgets,configmaps,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings
-END
+say ""
+say "Try next:"
+for door in "${wanted[@]}"; do
+  case $door in
+    scheduler | serve)
+      say "  kubectl --context=$context apply -f examples/priorities.yaml"
+      say "  kubectl --context=$context --namespace=fairlead-priorities get pods -o wide --watch"
+      say "  kubectl --context=$context --namespace=fairlead-priorities get events --sort-by=.lastTimestamp"
+      ;;
+    webhook) say "  kubectl --context=$context apply -f examples/spot/policy.yaml -f examples/spot/workloads.yaml" ;;
+    extender) say "  fairlead extender config --context=$context --kubeadm" ;;
+    rebalance) say "  kubectl --context=$context get placementpolicies" ;;
+    burst) say "  kubectl --context=$context apply -f examples/burst/jobs.yaml" ;;
+  esac
+done
+for deployment in "${deployments[@]}"; do
+  say "  kubectl --context=$context --namespace=$namespace logs -l app=$deployment --follow"
+done
+say "The examples are explained in docs/examples.md and docs/how-to. To remove Fairlead again:"
+if [[ $seen == *,webhook,* || $seen == *,serve,* ]]; then
+  say "  kubectl --context=$context delete mutatingwebhookconfiguration fairlead"
+fi
+say "  kubectl --context=$context --namespace=$namespace delete -l app.kubernetes.io/name=fairlead \\"
+say "    deployments,services,poddisruptionbudgets,configmaps,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings"

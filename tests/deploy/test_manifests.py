@@ -19,14 +19,24 @@ DEPLOY = ROOT / "deploy"
 Obj = dict[str, Any]
 
 
-def shipped() -> list[Obj]:
-    files = yaml.safe_load((DEPLOY / "kustomization.yaml").read_text())["resources"]
-    return [one for file in files for one in yaml.safe_load_all((DEPLOY / file).read_text()) if one]
+DOORS = ("webhook", "extender", "rebalance", "burst", "serve")
 
 
-def rendered(namespace: str, image: str = "fairlead:local") -> list[Obj]:
+def shipped(folder: Path = DEPLOY) -> list[Obj]:
+    """What a kustomization holds, other folders that it names included."""
+    found = []
+    for name in yaml.safe_load((folder / "kustomization.yaml").read_text())["resources"]:
+        path = (folder / name).resolve()
+        if path.is_dir():
+            found += shipped(path)
+        else:
+            found += [one for one in yaml.safe_load_all(path.read_text()) if one]
+    return found
+
+
+def rendered(namespace: str, image: str = "fairlead:local", *, doors: str = "scheduler") -> list[Obj]:
     done = subprocess.run(
-        ["bash", str(ROOT / "setup.sh"), "--render", namespace, image],
+        ["bash", str(ROOT / "setup.sh"), "--render", "--doors", doors, namespace, image],
         capture_output=True,
         text=True,
         check=True,
@@ -34,16 +44,28 @@ def rendered(namespace: str, image: str = "fairlead:local") -> list[Obj]:
     return [one for one in yaml.safe_load_all(done.stdout) if one]
 
 
-def of_kind(objects: list[Obj], kind: str) -> Obj:
-    (found,) = [one for one in objects if one["kind"] == kind]
+def of_kind(objects: list[Obj], kind: str, name: str = "") -> Obj:
+    (found,) = [one for one in objects if one["kind"] == kind and name in ("", one["metadata"]["name"])]
     return found
 
 
+def grants(*roles: Obj) -> set[tuple[str, str, str]]:
+    return {
+        (group, resource, verb)
+        for role in roles
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
 def test_kustomization_names_every_manifest() -> None:
-    files = yaml.safe_load((DEPLOY / "kustomization.yaml").read_text())["resources"]
-    assert sorted(files) == sorted(
-        path.name for path in DEPLOY.glob("*.yaml") if path.stem != "kustomization"
-    )
+    for folder in (DEPLOY, *(DEPLOY / name for name in ("crds", *DOORS))):
+        files = yaml.safe_load((folder / "kustomization.yaml").read_text())["resources"]
+        assert sorted(name for name in files if name.endswith(".yaml")) == sorted(
+            path.name for path in folder.glob("*.yaml") if path.stem != "kustomization"
+        )
 
 
 def test_rendering_with_the_defaults_changes_nothing() -> None:
@@ -56,16 +78,18 @@ class TestTheNamespace:
         assert "fairlead-system" not in yaml.safe_dump_all(objects)
         assert of_kind(objects, "Namespace")["metadata"]["name"] == "placing"
         for one in objects:
-            if one["kind"] not in ("Namespace", "ClusterRole", "ClusterRoleBinding"):
+            if one["kind"] not in (
+                *("Namespace", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"),
+            ):
                 assert one["metadata"]["namespace"] == "placing"
 
     def test_the_subjects_of_the_role_bindings_follow_it(self) -> None:
         objects = rendered("placing")
         account = of_kind(objects, "ServiceAccount")["metadata"]["name"]
-        for kind in ("RoleBinding", "ClusterRoleBinding"):
-            assert of_kind(objects, kind)["subjects"] == [
-                {"kind": "ServiceAccount", "name": account, "namespace": "placing"}
-            ]
+        bindings = [one for one in objects if one["kind"].endswith("RoleBinding")]
+        assert bindings
+        for one in bindings:
+            assert one["subjects"] == [{"kind": "ServiceAccount", "name": account, "namespace": "placing"}]
 
     @pytest.mark.parametrize("namespace", ["default", "kube-system"])
     def test_kubernetes_own_are_not_ours_to_make(self, namespace: str) -> None:
@@ -134,10 +158,10 @@ class TestTheConfiguration:
 
 
 class TestTheRights:
-    rules = of_kind(shipped(), "ClusterRole")["rules"]
+    rules = of_kind(shipped(), "ClusterRole", "fairlead-scheduler")["rules"]
 
     def test_nothing_is_granted_wholesale(self) -> None:
-        for rule in [*self.rules, *of_kind(shipped(), "Role")["rules"]]:
+        for rule in [*self.rules, *of_kind(shipped(), "Role", "fairlead-scheduler")["rules"]]:
             if rule["resources"] == ["*/scale"]:
                 assert rule["verbs"] == ["get"]  # of whatever has a number of replicas, that number
                 continue
@@ -161,8 +185,93 @@ class TestTheRights:
     def test_leases_are_granted_in_its_own_namespace_only(self) -> None:
         assert "leases" not in yaml.safe_dump(self.rules)
         assert {
-            resource for rule in of_kind(shipped(), "Role")["rules"] for resource in rule["resources"]
+            resource
+            for rule in of_kind(shipped(), "Role", "fairlead-scheduler")["rules"]
+            for resource in rule["resources"]
         } == {"leases"}
+
+
+@pytest.mark.parametrize("door", DOORS)
+class TestEachDoor:
+    def test_setup_renders_its_manifests_with_what_doors_share(self, door: str) -> None:
+        objects = rendered("fairlead-system", doors=door)
+        names = [(one["kind"], one["metadata"]["name"]) for one in objects]
+        assert len(names) == len(set(names))
+        wanted = [*shipped(DEPLOY / "policies"), *shipped(DEPLOY / door)]
+        assert all(one in objects for one in wanted)
+
+    def test_it_runs_its_own_command_as_its_own_account(self, door: str) -> None:
+        deployment = of_kind(shipped(DEPLOY / door), "Deployment")
+        spec = deployment["spec"]["template"]["spec"]
+        (container,) = spec["containers"]
+        assert deployment["metadata"]["name"] == f"fairlead-{door}"
+        assert container["args"][0] == door
+        assert spec["serviceAccountName"] == f"fairlead-{door}"
+        assert deployment["spec"]["selector"]["matchLabels"] == {"app": f"fairlead-{door}"}
+
+    def test_it_is_as_restricted_as_the_scheduler(self, door: str) -> None:
+        ours, theirs = (
+            of_kind(objects, "Deployment")["spec"]["template"]["spec"]
+            for objects in (shipped(DEPLOY / door), shipped())
+        )
+        assert ours["securityContext"] == theirs["securityContext"]
+        assert ours["containers"][0]["securityContext"] == theirs["containers"][0]["securityContext"]
+        assert "schedulerName" not in ours
+
+    def test_probes_ask_the_port_it_listens_on(self, door: str) -> None:
+        (container,) = of_kind(shipped(DEPLOY / door), "Deployment")["spec"]["template"]["spec"]["containers"]
+        (port,) = container["ports"]
+        assert f"--listen=0.0.0.0:{port['containerPort']}" in container["args"]
+        scheme = {"scheme": "HTTPS"} if door in ("webhook", "serve") else {}
+        assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": port["name"], **scheme}
+        assert container["livenessProbe"]["httpGet"] == {"path": "/livez", "port": port["name"], **scheme}
+
+    def test_services_reach_that_port(self, door: str) -> None:
+        objects = shipped(DEPLOY / door)
+        (container,) = of_kind(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
+        for service in (one for one in objects if one["kind"] == "Service"):
+            assert service["spec"]["selector"] == {"app": f"fairlead-{door}"}
+            assert service["spec"]["ports"][0]["targetPort"] == container["ports"][0]["name"]
+        called = {"webhook": "fairlead-webhook", "serve": "fairlead-webhook", "extender": "fairlead-extender"}
+        names = [one["metadata"]["name"] for one in objects if one["kind"] == "Service"]
+        assert names == ([called[door]] if door in called else [])
+
+    def test_nothing_is_granted_wholesale_or_twice(self, door: str) -> None:
+        objects = [*shipped(DEPLOY / "policies"), *shipped(DEPLOY / door)]
+        for role in (one for one in objects if one["kind"] in ("ClusterRole", "Role")):
+            every = []
+            for rule in role["rules"]:
+                if rule["resources"] != ["*/scale"]:
+                    assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
+                names = tuple(rule.get("resourceNames", ()))
+                every += [(*grant, names) for grant in sorted(grants({"rules": [rule]}))]
+            assert len(every) == len(set(every))
+
+    def test_its_account_has_the_rights_of_its_roles(self, door: str) -> None:
+        objects = shipped(DEPLOY / door)
+        assert sorted(
+            (one["kind"], one["roleRef"]["name"]) for one in objects if one["kind"].endswith("Binding")
+        ) == [
+            *(("ClusterRoleBinding", f"fairlead-{name}") for name in sorted((door, "policies"))),
+            *(("RoleBinding", f"fairlead-{name}") for name in sorted((door, "policies"))),
+        ]
+
+
+def test_several_doors_in_one_may_what_each_of_them_may() -> None:
+    def role(door: str, kind: str) -> Obj:
+        objects = shipped(DEPLOY / door) if door != "scheduler" else shipped()
+        return of_kind(objects, kind, f"fairlead-{door}")
+
+    for door, parts in (
+        ("serve", ("scheduler", "webhook", "extender", "rebalance")),
+        ("burst", ("scheduler", "rebalance")),
+    ):
+        for kind in ("ClusterRole", "Role"):
+            beyond = {("", "configmaps", verb) for verb in ("create", "get", "list", "watch", "update")}
+            shared = grants(of_kind(shipped(), kind, "fairlead-policies"))
+            ours = grants(role(door, kind)) - beyond
+            theirs = grants(*(role(part, kind) for part in parts))
+            assert ours | shared == theirs | shared
 
 
 @pytest.mark.real
@@ -173,6 +282,14 @@ class TestARealApiServer:
         assert len(yaml.safe_load(made)["items"]) == len(shipped())
         api_server.kubectl("apply", "--validate=strict", "-k", str(DEPLOY))
         assert api_server.kubectl("get", "-k", str(DEPLOY), "-o", "yaml").stdout == made
+
+    @pytest.mark.parametrize("door", DOORS)
+    def test_takes_every_doors_manifests_as_they_are(self, api_server: ControlPlane, door: str) -> None:
+        api_server.kubectl("apply", "--validate=strict", "-f", str(DEPLOY / "namespace.yaml"))
+        for folder in ("policies", door):
+            api_server.kubectl("apply", "--validate=strict", "-k", str(DEPLOY / folder))
+        made = api_server.kubectl("get", "-k", str(DEPLOY / door), "-o", "yaml").stdout
+        assert len(yaml.safe_load(made)["items"]) == len(shipped(DEPLOY / door))
 
     def test_takes_them_in_another_namespace_and_lets_that_account_in(self, api_server: ControlPlane) -> None:
         text = yaml.safe_dump_all(rendered("placing"))

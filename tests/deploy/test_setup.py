@@ -58,11 +58,47 @@ def test_docker_and_minikube(setup: Run) -> None:
         "minikube --profile=minikube image load fairlead:local",
         "kubectl --context=minikube get namespace fairlead-system"
         " || kubectl --context=minikube apply -f deploy/namespace.yaml  # as fairlead-system",
-        "kubectl --context=minikube apply -f deploy/{rbac,configuration,scheduler}.yaml"
+        "kubectl --context=minikube apply -f deploy/"
+        "{crds/placementledgers,crds/placementpolicies,policies/rbac,rbac,configuration,scheduler}.yaml"
         "  # for fairlead-system and fairlead:local",
         "kubectl --context=minikube --namespace=fairlead-system"
         " rollout status deployment/fairlead --timeout=180s",
     ]
+
+
+@pytest.mark.parametrize(
+    ("doors", "parts", "waits"),
+    [
+        ("webhook", "webhook/rbac,webhook/webhook", ["rollout status deployment/fairlead-webhook"]),
+        (
+            "extender",
+            "extender/rbac,extender/extender",
+            ["wait deployment/fairlead-extender --for=jsonpath=\\{.status.readyReplicas\\}=1"],
+        ),
+        ("burst", "burst/rbac,burst/burst", ["rollout status deployment/fairlead-burst"]),
+        ("serve", "configuration,serve/rbac,serve/serve", ["rollout status deployment/fairlead-serve"]),
+        (
+            "scheduler,webhook,rebalance",
+            "rbac,configuration,scheduler,webhook/rbac,webhook/webhook,rebalance/rbac,rebalance/rebalance",
+            [
+                f"rollout status deployment/{name}"
+                for name in ("fairlead", "fairlead-webhook", "fairlead-rebalance")
+            ],
+        ),
+    ],
+)
+def test_doors_are_picked(setup: Run, doors: str, parts: str, waits: list[str]) -> None:
+    found = steps(setup("--dry-run", "--doors", doors, tools="kubectl docker minikube"))
+    shared = "crds/placementledgers,crds/placementpolicies,policies/rbac"
+    assert f"apply -f deploy/{{{shared},{parts}}}.yaml" in found[3]
+    prefix = "kubectl --context=minikube --namespace=fairlead-system"
+    assert found[4:] == [f"{prefix} {wait} --timeout=180s" for wait in waits]
+
+
+@pytest.mark.parametrize("doors", ["webhook", "scheduler,webhook", "serve", "scheduler"])
+def test_who_installs_a_webhook_and_only_they_are_told_how_to_take_it_away(setup: Run, doors: str) -> None:
+    out = setup("--dry-run", f"--doors={doors}", tools="kubectl docker minikube").stdout
+    assert ("delete mutatingwebhookconfiguration fairlead" in out) is (doors != "scheduler")
 
 
 def test_docker_and_kind_with_all_arguments(setup: Run) -> None:
@@ -159,6 +195,11 @@ def test_a_cluster_that_does_not_answer_is_named_with_the_way_to_make_one(setup:
         (("--cluster",), "--cluster needs a value"),
         (("--cluster=k3s",), "--cluster is minikube or kind"),
         (("--engine=buildah",), "--engine is docker or podman"),
+        (("--doors=window",), 'there is no door "window"'),
+        (("--doors=",), "--doors needs at least one door"),
+        (("--doors=webhook,webhook",), "webhook is named twice"),
+        (("--doors=serve,webhook",), "serve already does what webhook does"),
+        (("--doors=burst,scheduler",), "burst already does what scheduler does"),
     ],
 )
 def test_a_bad_argument_is_refused_before_anything_runs(

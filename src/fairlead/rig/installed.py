@@ -16,7 +16,15 @@ import yaml
 from fairlead.errors import RigError
 from fairlead.rig.controlplane import ControlPlane
 
-__all__ = ["ACCOUNT", "DEPLOY", "NAMESPACE", "account_kubeconfig", "shipped_kubeconfig", "shipped_rights"]
+__all__ = [
+    "ACCOUNT",
+    "DEPLOY",
+    "NAMESPACE",
+    "account_kubeconfig",
+    "shipped_kubeconfig",
+    "shipped_objects",
+    "shipped_rights",
+]
 
 DEPLOY = Path(__file__).resolve().parents[3] / "deploy"
 NAMESPACE = "fairlead-system"
@@ -25,12 +33,17 @@ ACCOUNT = "fairlead"
 _TOKEN_S = 24 * 3600
 
 
-def shipped_rights() -> list[dict[str, Any]]:
-    """The namespace, the account, its roles and their bindings, as shipped."""
+def shipped_rights(door: str = "") -> list[dict[str, Any]]:
+    """The namespace, a door's account, its roles and their bindings, as shipped; "" is the scheduler."""
+    own = f"{door}/rbac.yaml" if door else "rbac.yaml"
+    return shipped_objects("namespace.yaml", "policies/rbac.yaml", own)
+
+
+def shipped_objects(*files: str) -> list[dict[str, Any]]:
+    """What is in these files of the shipped manifests."""
     if not DEPLOY.is_dir():
         raise RigError(f"no manifests in {DEPLOY}: they are part of the source tree, not of the package")
-    files = (DEPLOY / "namespace.yaml", DEPLOY / "rbac.yaml")
-    return [found for file in files for found in yaml.safe_load_all(file.read_text()) if found]
+    return [found for file in files for found in yaml.safe_load_all((DEPLOY / file).read_text()) if found]
 
 
 def shipped_kubeconfig(plane: ControlPlane, rights: Sequence[dict[str, Any]] | None = None) -> Path:
