@@ -129,6 +129,25 @@ class Tiered:
         assert found is not None
         return self.split(found[:-1])
 
+    def is_settled(self, app: str, number: int, split: dict[str, int]) -> bool:
+        """Whether exactly so many pods are there, all Ready, and lie as they should."""
+        items = self.cluster.list("Pod", labelSelector=f"app={app}")["items"]
+        return len(items) == number and all(map(is_ready, items)) and self.split(items) == split
+
+    @contextlib.contextmanager
+    def rebalancing(self) -> Iterator[DoorProcess]:
+        """A rebalancer with the webhook's policies, inside the block."""
+        process = DoorProcess(
+            self.cluster.kubeconfig,
+            "rebalance",
+            f"--system-namespace={self.system}",
+            *(one for one in self.arguments if one.startswith("--policies=")),
+        )
+        try:
+            yield process
+        finally:
+            process.close()
+
     def split(self, pods: list[Manifest]) -> Counter[str]:
         """How many pods lie on the nodes of each tier."""
         return Counter(self._tier_of[one["spec"]["nodeName"]] for one in pods if one["spec"].get("nodeName"))
@@ -142,7 +161,7 @@ class Tiered:
 
             def moments() -> Iterator[list[Manifest]]:
                 now = {item["metadata"]["name"]: item for item in before["items"]}
-                end = self.cluster.create(pod(self.cluster.unique("end")))["metadata"]["uid"]
+                end = self.cluster.create(pod(self.cluster.unique(f"end-{app}")))["metadata"]["uid"]
                 while (event := watch.next())["object"]["metadata"]["uid"] != end:
                     item = event["object"]
                     if item["metadata"].get("labels", {}).get("app") == app:

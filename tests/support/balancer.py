@@ -38,21 +38,21 @@ class Balancer:
     async def _live(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._ended = asyncio.Event()
-        self._pipes: set[asyncio.Task[None]] = set()
+        self._pipes: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         server = await asyncio.start_server(self._on_connection, "127.0.0.1", 0, backlog=1024)
         self._started.set_result(server.sockets[0].getsockname()[1])
         await self._ended.wait()
         server.close()
-        pipes = list(self._pipes)
-        for pipe in pipes:
-            pipe.cancel()
-        await asyncio.gather(*pipes, return_exceptions=True)
+        # Cancelled, a connection's task would be reported as an error by the streams themselves.
+        for pipe, writer in list(self._pipes.items()):
+            writer.transport.abort()
+            await asyncio.wait((pipe,))
         await server.wait_closed()
 
     async def _on_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._pipes.add(task)
+        self._pipes[task] = writer
         backend = None
         try:
             backend = await self._backend()
@@ -71,10 +71,10 @@ class Balancer:
                     end.cancel()
                 await asyncio.gather(*ends, return_exceptions=True)
         finally:
-            self._pipes.discard(task)
             await _close(writer)
             if backend is not None:
                 await _close(backend[1])
+            del self._pipes[task]
 
     async def _backend(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
         ports = list(self.ports)

@@ -6,6 +6,7 @@ import signal
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -69,7 +70,7 @@ def test_a_replica_killed_in_the_middle_costs_nobody_a_slot(corner: Tiered) -> N
 
 
 @pytest.mark.slow
-def test_where_failures_are_ignored_what_slipped_through_is_in_the_ledger(corner: Tiered) -> None:
+def test_where_failures_are_ignored_what_slipped_through_is_adopted(corner: Tiered) -> None:
     corner.nodes()
     corner.run(replicas=2)
     corner.deploy("web", 0)
@@ -91,6 +92,31 @@ def test_where_failures_are_ignored_what_slipped_through_is_in_the_ledger(corner
 
     counted = corner.cluster.wait(kept, "every pod to be in the ledger")
     assert counted == corner.settled("web", 60)
+
+
+@pytest.mark.slow
+def test_where_failures_are_ignored_the_rebalancer_mends_what_slipped_through(corner: Tiered) -> None:
+    corner.nodes()
+    hurry = {"minPodAge": "0s", "perMinute": 600, "stabilize": "0s"}
+    corner.run(corner.policy(rebalance=hurry), replicas=2)
+    for name in NAMES:
+        corner.deploy(name, 0)
+    scale_all(corner, 25)
+    doomed = corner.replicas[0]
+    doomed.wait_for("admitted", 10)
+    doomed.signal(signal.SIGKILL)
+    split = {name: corner.settled(name, 25) for name in NAMES}
+
+    with ExitStack() as stack:
+        watched = {name: stack.enter_context(corner.watching(name)) for name in NAMES}
+        stack.enter_context(corner.rebalancing())
+        for name in NAMES:
+            corner.cluster.wait(
+                lambda name=name: corner.is_settled(name, 25, exact(25)), f"{name} to be mended"
+            )
+        for name, moments in watched.items():
+            least = min(split[name]["on-demand"], exact(25)["on-demand"])
+            assert min((corner.serving(pods)["on-demand"] for pods in moments()), default=least) >= least
 
 
 def test_while_nobody_answers_the_failure_policy_decides(corner: Tiered) -> None:
