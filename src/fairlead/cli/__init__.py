@@ -21,11 +21,13 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "dev": ("fairlead.cli.dev", "A real control plane on this machine, with simulated nodes."),
     "explain": ("fairlead.cli.explain", "Why a pod fits, or not, on each node of a cluster given as files."),
     "plan": ("fairlead.cli.plan", "What would be bound, evicted and held, for a cluster given as files."),
+    "burst": ("fairlead.cli.burst", "So many pods on the cluster's own nodes, the rest on a virtual one."),
     "scheduler": ("fairlead.cli.scheduler", "Place the pods of a cluster that ask for us."),
     "extender": ("fairlead.cli.extender", "Let kube-scheduler ask which nodes a pod may go to."),
     "webhook": ("fairlead.cli.webhook", "Give pods their tier when they are created."),
     "policy": ("fairlead.cli.policy", "Look at placement policies before a cluster does: lint, test, crds."),
     "rebalance": ("fairlead.cli.rebalance", "Bring pods back to the tier where they belong."),
+    "serve": ("fairlead.cli.serve", "Several doors in one process."),
     "replay": ("fairlead.cli.replay", "Decide a recording of the scheduler again, and compare."),
     "demo": ("fairlead.cli.demo", "The main job, told on the embedded cluster."),
 }

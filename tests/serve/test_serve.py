@@ -1,0 +1,160 @@
+"""``fairlead serve``: several doors in one process, on one port, each doing what its own command does."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from support.admission import Tiered, exact
+from support.balancer import Balancer
+from support.cluster import Cluster
+from support.door import DoorProcess
+from support.policies import add_policy, serve_policies
+from support.wire import PATIENCE_S
+
+
+class Served(Tiered):
+    """A test's own corner before which one process has several doors."""
+
+    doors = "webhook,extender,scheduler,rebalance"
+
+    def add_replica(self, *arguments: str) -> DoorProcess:
+        replica = DoorProcess(
+            self.cluster.kubeconfig,
+            "serve",
+            f"--doors={self.doors}",
+            "--listen=127.0.0.1:0",
+            f"--url={self.balancer.url}",
+            f"--system-namespace={self.system}",
+            f"--scheduler-name={self.scheduler}",
+            "--register",
+            *arguments,
+        )
+        self.replicas.append(replica)
+        (said,) = replica.wait_for("listening")
+        self.balancer.ports.append(int(said["url"].rpartition(":")[2]))
+        return replica
+
+    @property
+    def scheduler(self) -> str:
+        return f"fairlead-{self.cluster.namespace}"
+
+    def ask(self, path: str, body: Any = None) -> tuple[int, str]:
+        """Call the port as anybody may; its certificate is the webhook tests' matter."""
+        loose = ssl.create_default_context()
+        loose.check_hostname, loose.verify_mode = False, ssl.CERT_NONE
+        port = self.balancer.ports[-1]
+        connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=PATIENCE_S, context=loose)
+        try:
+            connection.request(
+                "POST" if body is not None else "GET", path, json.dumps(body) if body else None
+            )
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        finally:
+            connection.close()
+
+    def ready(self) -> str:
+        """Wait until it is; what it says about each check."""
+        self.cluster.wait(lambda: self.ask("/readyz")[0] == 200, "it to be ready")
+        return self.ask("/readyz?verbose")[1]
+
+
+@pytest.fixture
+def corner(cluster: Cluster) -> Iterator[Served]:
+    with Balancer() as balancer:
+        own = Served(cluster, balancer)
+        try:
+            yield own
+        finally:
+            own.close()
+
+
+@pytest.mark.slow
+def test_every_door_works_and_one_port_answers_for_all(corner: Served) -> None:
+    corner.nodes()
+    corner.run()
+    said = corner.ready()
+    for check in ("policies", "webhook-informer-sync", "extender-leading", "scheduler-session", "rebalance-"):
+        assert f"[+]{check}" in said
+
+    # The webhook steers pods of kube-scheduler ...
+    corner.deploy("theirs", 10)
+    assert corner.settled("theirs", 10) == exact(10)
+    # ... the scheduler places its own by the same policy ...
+    corner.deploy("ours", 5, pods={"schedulerName": corner.scheduler})
+    assert corner.settled("ours", 5) == exact(5)
+    # ... and the extender answers on the same port.
+    pod = corner.pods("theirs")[0]
+    status, text = corner.ask("/filter", {"Pod": pod, "Nodes": None, "NodeNames": [pod["spec"]["nodeName"]]})
+    assert status == 200, text
+    assert json.loads(text)["Error"] == ""
+
+    families = list(text_string_to_metric_families(corner.ask("/metrics")[1]))
+    assert max(Counter(family.name for family in families).values()) == 1
+    names = " ".join(family.name for family in families)
+    for part in ("fairlead_admissions", "fairlead_extender", "scheduler_", "fairlead_rebalanc"):
+        assert part in names
+
+    (replica,) = corner.replicas
+    assert replica.stop() == 0
+
+
+@pytest.mark.slow
+def test_policies_of_the_cluster_are_followed_and_their_status_is_kept(corner: Served) -> None:
+    corner.nodes()
+    serve_policies(corner.cluster)
+    name = add_policy(corner.cluster, corner.policy())["metadata"]["name"]
+    corner.doors = "webhook,rebalance"
+    corner.add_replica()
+    corner.called()
+    corner.deploy("web", 10)
+    assert corner.settled("web", 10) == exact(10)
+
+    def counted() -> bool:
+        row = corner.cluster.kubectl("get", "placementpolicies", name, "--no-headers").stdout
+        return "spot 7, on-demand 3   spot 7, on-demand 3   0" in row
+
+    corner.cluster.wait(counted, "the status to tell desired and actual")
+
+
+def test_doors_that_nobody_calls_need_no_port(corner: Served) -> None:
+    process = DoorProcess(
+        corner.cluster.kubeconfig,
+        "serve",
+        "--doors=scheduler,rebalance",
+        f"--system-namespace={corner.system}",
+        f"--scheduler-name={corner.scheduler}",
+    )
+    corner.replicas.append(process)
+    process.wait_for("synced")
+    assert process.log("listening") == []
+    assert process.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("doors", "says"),
+    [
+        ("window", "there is no door 'window'; there are webhook, extender, scheduler, rebalance"),
+        ("", "at least one of webhook"),
+        ("webhook,webhook", "names a door twice"),
+    ],
+)
+def test_a_bad_set_of_doors_is_refused(doors: str, says: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "fairlead", "serve", f"--doors={doors}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert says in done.stderr
