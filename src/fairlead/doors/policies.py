@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -82,11 +82,15 @@ class LivePolicies:
         client: Client,
         *,
         file: str = "",
+        fixed: Iterable[PlacementPolicy] = (),
         cluster: bool = True,
         rng: random.Random | None = None,
         clock: Clock = WALL_CLOCK,
     ) -> None:
-        """`file` and `cluster` are the sources; a bad file at the start is an error, later only a report."""
+        """`file` and `cluster` are the sources; a bad file at the start is an error, later only a report.
+
+        `fixed` are policies that hold as long as the process runs; they count as the file's.
+        """
         self._client = client
         self._file = file
         self._cluster = cluster
@@ -94,7 +98,6 @@ class LivePolicies:
         self._clock = clock
         self._listeners: list[Callable[[], None]] = []
         self._synced = asyncio.Event()
-        self._of_file: dict[str, PlacementPolicy] = {}
         self._of_cluster: dict[str, PlacementPolicy] = {}
         self._stored: dict[str, Stored] = {}
         self._refused: dict[str, str] = {}
@@ -104,10 +107,12 @@ class LivePolicies:
         self.trouble = ""
         """Why the sources cannot be read at the moment; "" when they can."""
         self._stamp: tuple[int, int] | None = None
+        self._fixed = {policy.name: policy for policy in fixed}
+        self._of_file = dict(self._fixed)
         if file:
             self._stamp = _stamp(file)
-            self._of_file = {policy.name: policy for policy in read_file(file)}
-            self._merge()
+            self._of_file |= {policy.name: policy for policy in read_file(file)}
+        self._merge()
 
     @property
     def policies(self) -> tuple[PlacementPolicy, ...]:
@@ -268,7 +273,7 @@ class LivePolicies:
                 continue  # a file that is away for a moment is being replaced
             self._stamp = stamp
             try:
-                found = {policy.name: policy for policy in read_file(self._file)}
+                found = self._fixed | {policy.name: policy for policy in read_file(self._file)}
             except BadInput as error:
                 _log.error("policies_refused", reason=str(error))
                 continue

@@ -30,6 +30,7 @@ from fairlead.client.connection import Connection
 from fairlead.doors.address import check_address
 from fairlead.doors.policies import LivePolicies
 from fairlead.errors import BadInput, FairleadError
+from fairlead.policy.model import PlacementPolicy
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -115,22 +116,34 @@ class Door(ABC):
 
 
 def run_doors(
-    options: Options, make: Callable[[Surroundings], Sequence[Door]], *, in_flight: int = 64
+    options: Options,
+    make: Callable[[Surroundings], Sequence[Door]],
+    *,
+    in_flight: int = 64,
+    fixed: Sequence[PlacementPolicy] = (),
 ) -> None:
-    """Be a process with these doors until SIGTERM or SIGINT; `in_flight` is writes under way at once."""
+    """Be a process with these doors until SIGTERM or SIGINT; `in_flight` is writes under way at once.
+
+    `fixed` are policies that hold for as long as it runs, beside those of the file and the cluster.
+    """
     configure_logging(options.log_format, options.log_level)
     with event_loop() as runner:
-        runner.run(_main(options, make, in_flight))
+        runner.run(_main(options, make, in_flight, fixed))
 
 
-async def _main(options: Options, make: Callable[[Surroundings], Sequence[Door]], in_flight: int) -> None:
+async def _main(
+    options: Options,
+    make: Callable[[Surroundings], Sequence[Door]],
+    in_flight: int,
+    fixed: Sequence[PlacementPolicy],
+) -> None:
     target = kubeconfig.load(options.kubeconfig or None, context=options.context or None)
     async with Connection(target, in_flight=in_flight + _READS) as connection:
         rng = random.Random()
         client = Client(connection, rng=rng)
         around = Surroundings(
             client,
-            LivePolicies(client, file=options.policies, rng=rng),
+            LivePolicies(client, file=options.policies, fixed=fixed, rng=rng),
             options.system_namespace or own_namespace(),
             rng,
         )

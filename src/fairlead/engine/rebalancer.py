@@ -10,26 +10,34 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from fairlead.engine.budgets import Budgets
+from fairlead.engine.grouped import Grouped
 from fairlead.engine.history import Flight, History
 from fairlead.engine.priority import priority_of
 from fairlead.engine.rebalance import Inputs, Move, Rebalancing, plan
 from fairlead.engine.snapshot.snapshot import KINDS as SNAPSHOT_KINDS
 from fairlead.engine.snapshot.snapshot import Snapshot
-from fairlead.errors import BadObject
 from fairlead.kube.meta import Object, OwnerReference
 from fairlead.kube.node import Node
 from fairlead.kube.pod import Pod, PodSpec
 from fairlead.kube.workloads import Job, PodDisruptionBudget, Scale, Workload
-from fairlead.policy.fallback import Decision, Nodes, decide, nodes_of, probes_of, waiters_of
-from fairlead.policy.groups import GroupKey
+from fairlead.policy.fallback import (
+    Decision,
+    Nodes,
+    Probes,
+    decide,
+    is_schedulable,
+    nodes_of,
+    probes_of,
+    waiters_of,
+)
 from fairlead.policy.ledger import Ledger, PlacementLedger
 from fairlead.policy.marks import Marks
 from fairlead.policy.matching import Policies
 from fairlead.policy.model import PlacementPolicy
-from fairlead.policy.names import LEDGERS
+from fairlead.policy.names import LEDGERS, REPLICAS_LABEL
 from fairlead.policy.rule import Tiers
-from fairlead.policy.standing import Standing, standings
-from fairlead.policy.workloads import demand_of, workload_of
+from fairlead.policy.standing import Standing
+from fairlead.policy.workloads import demand_of
 
 __all__ = ["KINDS", "Rebalancer"]
 
@@ -53,6 +61,7 @@ class Rebalancer:
         self.history = History()
         self.policies = Policies()
         self._ours = frozenset(ours)
+        self._only_ours = False
         self._snapshot = Snapshot(scheduler_names=self._ours)
         self._pods: dict[str, Pod] = {}
         self._nodes: dict[str, Node] = {}
@@ -66,54 +75,61 @@ class Rebalancer:
     # In
 
     def seen(self, kind: str, thing: Object, now: float) -> None:
-        """An object as it now is. An unusable one counts as it last was."""
-        self._standing = None
+        """An object as it now is; BadObject for one that cannot be counted, which counts as it last was."""
         match thing:
             case Pod():
                 self._pod_seen(thing, now)
             case Node():
-                self._nodes[thing.metadata.name] = thing
-                self._snapshot.put_node(thing)
+                self._node_seen(thing)
             case PodDisruptionBudget():
-                self._budgets[thing.metadata.key] = thing
+                self._groups.budget(thing)
             case PlacementLedger():
-                self._ledgers[thing.metadata.key] = Ledger.from_object(thing)
+                self._groups.ledger(Ledger.from_object(thing))
             case Workload() | Job() | Scale():
-                self._owners[kind, thing.metadata.namespace, thing.metadata.name] = thing
+                name = (kind, thing.metadata.namespace, thing.metadata.name)
+                before = self._owners.get(name)
+                self._owners[name] = thing
                 self._snapshot.put(kind, thing)
+                if before is None or _facts(before) != _facts(thing):
+                    self._groups.owner(*name)
             case _:
                 self._snapshot.put(kind, thing)
 
     def gone(self, kind: str, namespace: str, name: str, uid: str = "") -> None:
         """An object is no more."""
-        self._standing = None
         key = f"{namespace}/{name}" if namespace else name
         match kind:
             case "Pod":
-                self._pods.pop(key, None)
+                self._groups.pod_gone(key)
                 self._promised.pop(uid, None)
+                self._custom.pop(key, None)
             case "Node":
                 self._nodes.pop(name, None)
+                self._tiers.clear()
+                self._groups.node(name)
             case "PodDisruptionBudget":
-                self._budgets.pop(key, None)
+                self._groups.budget_gone(namespace, name)
             case LEDGERS.kind:
-                self._ledgers.pop(key, None)
+                self._groups.ledger_gone(key)
             case _:
-                self._owners.pop((kind, namespace, name), None)
+                if self._owners.pop((kind, namespace, name), None) is not None:
+                    self._groups.owner(kind, namespace, name)
         self._snapshot.remove(kind, namespace, name)
 
     def keep(self, ledger: Ledger) -> None:
         """A ledger that is no object of the API: who admits pods in this process has it in memory."""
-        self._standing = None
-        self._ledgers[f"{ledger.key.namespace}/{ledger.key.ledger_name}"] = ledger
+        self._groups.ledger(ledger)
 
     def promised(self, uid: str, at: float) -> None:
         """Somebody promised a pod a place: its patience begins anew."""
         self._promised[uid] = max(at, self._promised.get(uid, 0.0))
 
-    def use(self, policies: Iterable[PlacementPolicy], exempt: Collection[str] = ()) -> None:
-        """Go by these policies."""
+    def use(
+        self, policies: Iterable[PlacementPolicy], exempt: Collection[str] = (), *, only_ours: bool = False
+    ) -> None:
+        """Go by these policies; with `only_ours`, for the pods of our own scheduler only."""
         self.policies = Policies(policies, exempt)
+        self._only_ours = only_ours
         self._standing = None
         self._before = {name: nodes for name, nodes in self._before.items() if self._same_tiers(name, nodes)}
 
@@ -121,40 +137,44 @@ class Rebalancer:
 
     def fall_back(self, policy: PlacementPolicy, marks: Marks, now: float) -> Decision:
         """What a policy's marks should be, and who is to be deleted once they are. Changes nothing."""
-        standing = [one for one in self._stand(now) if one.policy is policy]
+        standing = [one for one in self._groups.standings(now) if one.policy is policy]
         waiters = [
-            waiter for one in standing for waiter in waiters_of(one, marks, self._promised.get, self._ours)
+            waiter
+            for one in standing
+            if one.waits
+            for waiter in waiters_of(one, marks, self._promised.get, self._ours)
         ]
+        probed = any(mark.probe for _, mark in marks)
         return decide(
             policy,
             marks,
             waiters,
-            nodes_of(policy, self._nodes.values()),
+            self._nodes_of(policy),
             now,
             before=self._before.get(policy.name),
-            probes=probes_of(standing),
+            probes=probes_of(standing) if probed else Probes(),
         )
 
     def noted(self, policy: PlacementPolicy, decision: Decision, now: float) -> None:
         """The decision's marks are written: what it saw of the policy's nodes is the past from now on."""
         if decision.nodes is not None:
             self._before[policy.name] = decision.nodes
-        for standing in self._stand(now) if decision.appeared else ():
+        for standing in self._groups.standings(now) if decision.appeared else ():
             for held in standing.pods:
                 if standing.policy is policy and held.tier in decision.appeared and not held.member.placed:
                     self.promised(held.pod.metadata.uid, now)
 
     def plan(self, marks: dict[str, Marks], now: float) -> Rebalancing:
         """The moves to make now, and what waits and why."""
-        standing = self._stand(now)
+        standing = self._groups.standings(now)
         self.history.observe(standing, marks, now)
         return plan(
             Inputs(
                 standing,
                 self._nodes,
-                {policy.name: nodes_of(policy, self._nodes.values()) for policy in self.policies},
+                {policy.name: self._nodes_of(policy) for policy in self.policies},
                 marks,
-                Budgets(self._budgets.values()),
+                Budgets(self._groups.all_budgets()),
                 self._snapshot,
                 self.history,
                 self._template,
@@ -175,7 +195,7 @@ class Rebalancer:
 
     def still_there(self, uid: str, pod: str) -> bool:
         """Whether a pod is as it was when something was decided about it, and not on its way out."""
-        found = self._pods.get(pod)
+        found = self._groups.pods.get(pod)
         return (
             found is not None
             and found.metadata.uid == uid
@@ -192,20 +212,17 @@ class Rebalancer:
     def unwatched(self) -> list[Pod]:
         """A pod of each governed owner of a kind that is none of `KINDS`: somebody may read its scale."""
         found: dict[str, Pod] = {}
-        for pod in self._pods.values():
-            reference = pod.metadata.controller
-            if reference is None or reference.kind in KINDS or reference.uid in found:
-                continue
-            workload = workload_of(pod, self)
-            if self.policies.governing(workload, pod.metadata.labels) is not None:
-                found[reference.uid] = pod
+        for key in self._custom:
+            pod = self._groups.pods[key]
+            if pod.metadata.controller is not None and self._groups.governs(key):
+                found.setdefault(pod.metadata.controller.uid, pod)
         return list(found.values())
 
     # For who admits pods beside it
 
     def pods(self) -> Iterable[Pod]:
         """All pods."""
-        return self._pods.values()
+        return self._groups.pods.values()
 
     def labels_of_node(self, node: str) -> dict[str, str] | None:
         """A node's labels; None when it is not known."""
@@ -216,50 +233,45 @@ class Rebalancer:
         self, policy: PlacementPolicy, namespace: str, labels: dict[str, str], pods: int | None
     ) -> Tiers:
         """A policy's tiers with what the budgets of pods with these labels demand."""
-        return Tiers(policy.spec.tiers, demand_of(self._budgets.values(), namespace, labels, pods))
-
-    def _stand(self, now: float) -> list[Standing]:
-        if self._standing is None or self._standing[0] != now:
-            self._standing = (
-                now,
-                standings(
-                    self.policies,
-                    self._pods.values(),
-                    self,
-                    budgets=tuple(self._budgets.values()),
-                    node_labels=self.labels_of_node,
-                    ledger_of=self._ledger,
-                    now=now,
-                ),
-            )
-        return self._standing[1]
+        return Tiers(policy.spec.tiers, demand_of(self._groups.all_budgets(), namespace, labels, pods))
 
     def _of(self, move: Move, now: float) -> Standing | None:
         return next(
             (
                 one
-                for one in self._stand(now)
+                for one in self._groups.standings(now)
                 if one.called == move.group and any(held.pod.metadata.uid == move.uid for held in one.pods)
             ),
             None,
         )
 
     def _pod_seen(self, pod: Pod, now: float) -> None:
-        key = pod.metadata.key
-        before = self._pods.get(key)
-        self._pods[key] = pod
-        nominated = pod.status.nominated_node_name
+        key, nominated = pod.metadata.key, pod.status.nominated_node_name
+        before = self._groups.pods.get(key)
         if nominated and (before is None or before.status.nominated_node_name != nominated):
             self.promised(pod.metadata.uid, now)
-        try:
-            namespace = self._snapshot.namespaces.get(pod.metadata.namespace)
-            self._snapshot.put_pod(pod, priority=priority_of(pod, None, namespace).value)
-        except BadObject:
-            # It cannot be counted; what it last held it still holds.
-            return
+        if (reference := pod.metadata.controller) is not None and reference.kind not in KINDS:
+            self._custom[key] = None
+        self._groups.pod(pod)
+        namespace = self._snapshot.namespaces.get(pod.metadata.namespace)
+        self._snapshot.put_pod(pod, priority=priority_of(pod, None, namespace).value)
 
-    def _ledger(self, key: GroupKey) -> Ledger | None:
-        return self._ledgers.get(f"{key.namespace}/{key.ledger_name}")
+    def _node_seen(self, node: Node) -> None:
+        name = node.metadata.name
+        before = self._nodes.get(name)
+        self._nodes[name] = node
+        self._snapshot.put_node(node)
+        if before is None or before.metadata.labels != node.metadata.labels:
+            self._groups.node(name)
+            self._tiers.clear()
+        elif is_schedulable(before) != is_schedulable(node):
+            self._tiers.clear()
+
+    def _nodes_of(self, policy: PlacementPolicy) -> Nodes:
+        found = self._tiers.get(policy.name)
+        if found is None:
+            found = self._tiers[policy.name] = nodes_of(policy, self._nodes.values())
+        return found
 
     def _template(self, pod: Pod) -> PodSpec | None:
         reference = pod.metadata.controller
@@ -269,3 +281,15 @@ class Rebalancer:
     def _same_tiers(self, name: str, nodes: Nodes) -> bool:
         policy = self.policies.get(name)
         return policy is not None and len(policy.spec.tiers) == len(nodes.all)
+
+
+def _facts(owner: Workload | Job | Scale) -> object:
+    """What of an owner says whose its pods are and how many are wanted; its status changes all the time."""
+    metadata = owner.metadata
+    identity = metadata.uid, metadata.owner_references, metadata.labels.get(REPLICAS_LABEL)
+    match owner:
+        case Job():
+            return identity, owner.spec.parallelism, owner.spec.completions, owner.status.succeeded
+        case Workload():
+            return identity, owner.spec.replicas, owner.spec.ordinals
+    return identity, owner.spec.replicas

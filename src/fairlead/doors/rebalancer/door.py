@@ -41,6 +41,8 @@ class Settings:
     """The rebalancer's own flags."""
 
     schedulers: tuple[str, ...] = ("fairlead",)
+    only_ours: bool = False
+    """Whether policies are for the pods of these schedulers only."""
     once: bool = False
     lease: str = _LEASE
     terms: Terms = field(default_factory=Terms)
@@ -170,7 +172,8 @@ class RebalancerDoor(Door):
         """Go by the policies of now, and read the sizes of owners that nobody watches."""
         if self._around.policies.policies is not self._known:
             self._known = self._around.policies.policies
-            self.machine.use(self._known, exempt=("kube-system", self._around.system_namespace))
+            exempt = ("kube-system", self._around.system_namespace)
+            self.machine.use(self._known, exempt, only_ours=self._settings.only_ours)
         for pod in self.machine.unwatched():
             reference, namespace = pod.metadata.controller, pod.metadata.namespace
             if reference is not None:

@@ -44,7 +44,9 @@ class SchedulerDoor(Door):
         *,
         file: str | None = None,
         flags: Mapping[str, Any] | None = None,
+        only_ours: bool = False,
     ) -> None:
+        """`only_ours`: policies are for the pods of this scheduler only."""
         # Where policies are not ours to read, the scheduler goes on without.
         around.policies.optional = True
         self._file = file
@@ -56,7 +58,12 @@ class SchedulerDoor(Door):
             around.client,
             configuration,
             system_namespace=around.system_namespace,
-            tiers=TierFeed(around.policies, self._marks, ("kube-system", around.system_namespace)),
+            tiers=TierFeed(
+                around.policies,
+                self._marks,
+                ("kube-system", around.system_namespace),
+                only_ours=only_ours,
+            ),
             rng=around.rng,
             clock=around.clock,
         )

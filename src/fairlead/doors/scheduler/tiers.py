@@ -29,11 +29,14 @@ _log = structlog.get_logger(__name__)
 class TierFeed:
     """The policies and marks that a process follows, for one session after the other."""
 
-    def __init__(self, policies: LivePolicies, marks: LiveMarks, exempt: tuple[str, ...]) -> None:
-        """`exempt` are namespaces that no policy governs."""
+    def __init__(
+        self, policies: LivePolicies, marks: LiveMarks, exempt: tuple[str, ...], *, only_ours: bool = False
+    ) -> None:
+        """`exempt` are namespaces that no policy governs; `only_ours`: other schedulers' pods neither."""
         self.policies = policies
         self.marks = marks
         self.exempt = exempt
+        self.only_ours = only_ours
         self.listener: Callable[[], None] | None = None  # the session under way
         policies.on_change(self._changed)
         marks.on_change(self._changed)
@@ -79,7 +82,7 @@ class Tiering:
         policies = self._feed.policies.policies
         if policies is not self._policies:
             if policies or self._policies:
-                events.append(PoliciesAre(policies, self._feed.exempt))
+                events.append(PoliciesAre(policies, self._feed.exempt, self._feed.only_ours))
             self._policies = policies
         for policy in policies:
             marks = dict(self._feed.marks.of(policy.name))

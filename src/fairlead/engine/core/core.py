@@ -116,7 +116,7 @@ class Core:
             case EvictFailed():
                 self.service.eviction_failed(event.uid, final=event.final)
             case PoliciesAre():
-                self.state.policies_are(event.policies, event.exempt)
+                self.state.policies_are(event.policies, event.exempt, only_ours=event.only_ours)
             case MarksAre():
                 self.state.book.marks_are(event.policy, event.marks)
             case Promised():

@@ -64,10 +64,14 @@ class EvictFailed(msgspec.Struct, frozen=True, tag=True, tag_field="event", gc=F
 
 
 class PoliciesAre(msgspec.Struct, frozen=True, tag=True, tag_field="event", gc=False):
-    """These placement policies hold from now on, and no others; nowhere in the `exempt` namespaces."""
+    """These placement policies hold from now on, and no others; nowhere in the `exempt` namespaces.
+
+    `only_ours`: pods of other schedulers are no policy's business, so they hold no slots either.
+    """
 
     policies: tuple[PlacementPolicy, ...]
     exempt: tuple[str, ...] = ()
+    only_ours: bool = False
 
 
 class MarksAre(msgspec.Struct, frozen=True, tag=True, tag_field="event", gc=False):

@@ -56,6 +56,7 @@ class State:
         self.budgets = Budgets()
         self.hints = Hints()
         self.book = PolicyBook()
+        self._only_ours = False  # whether policies are for our own pods only
         self.pending: dict[str, Pod] = {}
         self.gated: dict[str, Pod] = {}
         # Pods that we gave a node that the API does not show yet, by UID.
@@ -182,10 +183,17 @@ class State:
         self._ignored[uid] = node
         return True
 
-    def policies_are(self, policies: Iterable[PlacementPolicy], exempt: Iterable[str]) -> None:
-        """These policies hold from now on."""
+    def policies_are(
+        self, policies: Iterable[PlacementPolicy], exempt: Iterable[str], *, only_ours: bool = False
+    ) -> None:
+        """These policies hold from now on; with `only_ours`, for our own pods only."""
+        self._only_ours = only_ours
         placed = self.snapshot.all_placed()
-        pods = [Known(one.pod.metadata, one.node) for one in placed if not one.leaving]
+        pods = [
+            Known(one.pod.metadata, one.node)
+            for one in placed
+            if not one.leaving and (not only_ours or self.ours(one.pod))
+        ]
         pods += [Known(pod.metadata, waits=True) for pod in self.pending.values()]
         pods += [Known(pod.metadata) for pod in self.gated.values()]
         nodes = [node for node in self.snapshot.nodes.nodes if node is not None]
@@ -201,7 +209,11 @@ class State:
         uid = pod.metadata.uid
         if uid in self.assumed:
             return
-        if pod.terminal or pod.metadata.deletion_timestamp is not None:
+        if (
+            pod.terminal
+            or pod.metadata.deletion_timestamp is not None
+            or (self._only_ours and not self.ours(pod))
+        ):
             self.book.gone(uid)
             return
         placed = self.snapshot.placed(pod.metadata.key) if pod.spec.node_name else None

@@ -1,0 +1,185 @@
+"""``fairlead burst``: so many pods on the cluster's own nodes, the rest on a virtual one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairlead.cli.running import running_options
+
+if TYPE_CHECKING:
+    from fairlead.doors.running import Door, Options, Surroundings
+    from fairlead.policy.model import PlacementPolicy
+
+__all__ = ["command"]
+
+_SCHEDULER = "fairlead"
+
+
+@click.command(
+    "burst",
+    epilog="""\b
+Examples:
+  Ten pods of namespace shop on its own nodes, the rest on virtual-node, for pods that ask for
+  schedulerName fairlead:
+    fairlead burst --burst-node virtual-node --burst-value 10 --namespace shop
+  The same per app and everywhere:
+    fairlead burst --burst-node virtual-node --burst-value 10 -A --group-label app
+  Leave binding to the cluster's scheduler, from a machine that the cluster can reach:
+    fairlead burst --burst-node virtual-node --burst-value 10 --via webhook \\
+        --listen :9443 --url https://10.0.0.5:9443
+
+When fewer than the value are left on base, pods return from the burst node, one at a time: only if they
+fit, only if somebody makes them anew, pods of Jobs only with --return-jobs. Several replicas may run: one
+acts, by lease. Exits with 0 after SIGTERM or SIGINT, with 2 when a flag cannot be used.
+""",
+)
+@click.option(
+    "--burst-node",
+    "--burstNode",
+    required=True,
+    metavar="NAME",
+    help="The node that takes what is beyond the value; virtual-kubelet's taint is tolerated.",
+)
+@click.option(
+    "--burst-value",
+    "--burstValue",
+    type=int,
+    required=True,
+    metavar="N",
+    help="How many pods of a group stay on the other nodes; at least 1.",
+)
+@click.option(
+    "-n",
+    "--namespace",
+    default="",
+    metavar="NAME",
+    help="Whose pods.  [default: default]",
+    show_default=False,
+)
+@click.option("-A", "--all-namespaces", is_flag=True, help="Pods of all namespaces; each counts by itself.")
+@click.option(
+    "--group-label",
+    default="",
+    metavar="KEY",
+    help="Pods with the same value of this label are a group, those without it another. Without this flag "
+    "all pods of a namespace are one.",
+)
+@click.option(
+    "--scheduler-name",
+    default=_SCHEDULER,
+    show_default=True,
+    metavar="NAME",
+    help="Place the pods that ask for this scheduler. Only they count.",
+)
+@click.option(
+    "--via",
+    type=click.Choice(["scheduler", "webhook"]),
+    default="scheduler",
+    show_default=True,
+    help="scheduler: place pods ourselves. webhook: steer the pods of any scheduler when they are created.",
+)
+@click.option(
+    "--return-after",
+    default="1m",
+    show_default=True,
+    metavar="DURATION",
+    help="How old a pod on the burst node must be, and for how long the wanted number must have stayed, "
+    "before it returns.",
+)
+@click.option("--return-jobs", is_flag=True, help="Let pods of Jobs return too: their Job counts a failure.")
+@click.option(
+    "--url", default="", metavar="https://HOST:PORT", help="With --via webhook: see fairlead webhook."
+)
+@click.option(
+    "--service",
+    default="fairlead-webhook",
+    show_default=True,
+    metavar="NAME",
+    help="With --via webhook: the Service before us, in the system namespace.",
+)
+@running_options
+def command(options: Options, **flags: Any) -> None:
+    """Keep up to --burst-value pods of a group on the cluster's own nodes and send the rest to a virtual one.
+
+    It equals a PlacementPolicy of two tiers, base with a max and burst, without the object.
+    """
+    from fairlead.doors.running import run_doors
+
+    asked = _Asked(**flags)
+    policy = asked.policy(options)
+    make = asked.steering if asked.via == "webhook" else asked.scheduling
+    run_doors(options, lambda around: make(around, policy), fixed=(policy,))
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The flags of burst's own."""
+
+    burst_node: str
+    burst_value: int
+    namespace: str
+    all_namespaces: bool
+    group_label: str
+    scheduler_name: str
+    via: str
+    return_after: str
+    return_jobs: bool
+    url: str
+    service: str
+
+    def policy(self, options: Options) -> PlacementPolicy:
+        """The policy that the flags stand for; BadInput where they cannot be used."""
+        from fairlead.errors import BadInput
+        from fairlead.kube.duration import seconds
+        from fairlead.policy.burst import burst_policy
+
+        if self.namespace and self.all_namespaces:
+            raise BadInput("--namespace and --all-namespaces: one or the other")
+        if self.via == "webhook" and self.scheduler_name != _SCHEDULER:
+            raise BadInput("--scheduler-name goes with --via scheduler: a webhook steers the pods of any")
+        if self.via == "webhook" and not options.listen:
+            raise BadInput("--via webhook needs --listen ADDRESS:PORT, where the API server calls us")
+        if self.via == "scheduler" and self.url:
+            raise BadInput("--url goes with --via webhook")
+        try:
+            seconds(self.return_after)
+        except ValueError as error:
+            raise BadInput(f"--return-after: {error}") from error
+        return burst_policy(
+            self.burst_node,
+            self.burst_value,
+            name="burst" if self.scheduler_name == _SCHEDULER else f"burst-{self.scheduler_name}",
+            namespace="" if self.all_namespaces else self.namespace or "default",
+            group_label=self.group_label,
+            return_after=self.return_after,
+            return_jobs=self.return_jobs,
+        )
+
+    def scheduling(self, around: Surroundings, policy: PlacementPolicy) -> list[Door]:
+        """A scheduler for our pods, and who brings them back."""
+        from fairlead.doors.rebalancer.door import RebalancerDoor, Settings
+        from fairlead.doors.scheduler.configuration import merged
+        from fairlead.doors.scheduler.door import SchedulerDoor
+
+        lease = f"fairlead-{policy.name}"
+        flags = {
+            "schedulerNames": [self.scheduler_name],
+            "namespaces": list(policy.spec.match.namespaces),
+            "leaderElection.leaseName": lease,
+        }
+        returning = Settings((self.scheduler_name,), only_ours=True, lease=f"{lease}-rebalancer")
+        scheduler = SchedulerDoor(around, merged({}, flags), only_ours=True)
+        return [scheduler, RebalancerDoor(around, returning)]
+
+    def steering(self, around: Surroundings, policy: PlacementPolicy) -> list[Door]:
+        """A webhook for the pods of any scheduler, and who brings them back."""
+        from fairlead.doors.rebalancer.door import RebalancerDoor
+        from fairlead.doors.rebalancer.door import Settings as Returning
+        from fairlead.doors.webhook.door import Settings, WebhookDoor
+
+        webhook = Settings(register=True, url=self.url, service=self.service, schedulers=())
+        returning = Returning((), lease=f"fairlead-{policy.name}-rebalancer")
+        return [WebhookDoor(around, webhook), RebalancerDoor(around, returning)]
