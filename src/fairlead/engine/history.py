@@ -159,4 +159,4 @@ class History:
 
 def off_by(standing: Standing) -> int:
     """How many pods are missing where the rule has them."""
-    return sum(max(want - have, 0) for have, want in zip(standing.counts(), standing.target(), strict=True))
+    return sum(max(want - have, 0) for have, want in zip(standing.counts, standing.target, strict=True))

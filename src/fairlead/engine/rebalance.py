@@ -201,7 +201,7 @@ class _Planner:
 
     def _take_back(self, standing: Standing, tier: int, skipped: frozenset[str], *, probe: bool) -> Move:
         """The best pod to move to the tier, with everything about it checked."""
-        counts, target = standing.counts(), standing.target()
+        counts, target = standing.counts, standing.target
         found: _Waits | None = None
         candidates = [
             held for held in standing.pods if held.tier is None or counts[held.tier] > target[held.tier]
@@ -305,7 +305,7 @@ class _Planner:
 
 def _short(standing: Standing) -> list[int]:
     """The tiers that lack pods: those below their min first, then in order of preference."""
-    counts, target = standing.counts(), standing.target()
+    counts, target = standing.counts, standing.target
     mins = standing.tiers.mins(len(standing.pods))
     lacking = [index for index, (have, want) in enumerate(zip(counts, target, strict=True)) if have < want]
     return sorted(lacking, key=lambda index: (counts[index] >= min(mins[index], target[index]), index))
@@ -324,7 +324,7 @@ def _replicated(standing: Standing) -> int:
 def _spare(standing: Standing, held: Held) -> str:
     if held.tier is None:
         return "it is on no tier's node"
-    have, want = standing.counts()[held.tier], standing.target()[held.tier]
+    have, want = standing.counts[held.tier], standing.target[held.tier]
     return f"tier {standing.policy.spec.tiers[held.tier].name} has {have} pods where the rule has {want}"
 
 

@@ -59,18 +59,20 @@ class Rebalancer:
 
     def __init__(self, ours: Collection[str] = ("fairlead",)) -> None:
         self.history = History()
-        self.policies = Policies()
         self._ours = frozenset(ours)
-        self._only_ours = False
         self._snapshot = Snapshot(scheduler_names=self._ours)
-        self._pods: dict[str, Pod] = {}
         self._nodes: dict[str, Node] = {}
         self._owners: dict[tuple[str, str, str], Workload | Job | Scale] = {}
-        self._budgets: dict[str, PodDisruptionBudget] = {}
-        self._ledgers: dict[str, Ledger] = {}
+        self._groups = Grouped(self, self.labels_of_node)
         self._promised: dict[str, float] = {}  # by the pod's UID
         self._before: dict[str, Nodes] = {}  # by policy: its tiers' nodes when marks were last written
-        self._standing: tuple[float, list[Standing]] | None = None
+        self._tiers: dict[str, Nodes] = {}  # by policy: its tiers' nodes now; absent: to be counted
+        self._custom: dict[str, None] = {}  # pods whose owners are of no kind that is watched
+
+    @property
+    def policies(self) -> Policies:
+        """Those that hold."""
+        return self._groups.policies
 
     # In
 
@@ -128,9 +130,8 @@ class Rebalancer:
         self, policies: Iterable[PlacementPolicy], exempt: Collection[str] = (), *, only_ours: bool = False
     ) -> None:
         """Go by these policies; with `only_ours`, for the pods of our own scheduler only."""
-        self.policies = Policies(policies, exempt)
-        self._only_ours = only_ours
-        self._standing = None
+        self._groups.use(Policies(policies, exempt), schedulers=self._ours if only_ours else None)
+        self._tiers.clear()
         self._before = {name: nodes for name, nodes in self._before.items() if self._same_tiers(name, nodes)}
 
     # Out

@@ -7,7 +7,7 @@ there are, except that pods of single-replica workloads have a tier of their own
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fairlead.kube.meta import OwnerReference
 from fairlead.kube.pod import Pod
@@ -21,7 +21,7 @@ from fairlead.policy.placing import place
 from fairlead.policy.rule import Demand, Tiers
 from fairlead.policy.workloads import Owners, Workload, demand_of, workload_of
 
-__all__ = ["Held", "Standing", "is_ready", "standings"]
+__all__ = ["Governed", "Held", "Standing", "governed", "is_ready", "rolls_out", "stand"]
 
 _NEW = "a pod to come"  # a token that no pod has: tokens and UIDs are hexadecimal
 
@@ -46,6 +46,17 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
+class Governed:
+    """A pod that a policy governs, and what follows from that."""
+
+    pod: Pod
+    policy: PlacementPolicy
+    key: GroupKey
+    workload: Workload
+    member: Member
+
+
+@dataclass(frozen=True, slots=True)
 class Standing:
     """One group at one moment. `pods` are in the order of their slots."""
 
@@ -54,8 +65,11 @@ class Standing:
     tiers: Tiers
     pods: tuple[Held, ...]
     ledger: Ledger
-    desired: int | None
-    """How many pods the group's workloads want, Jobs and bare pods left out; None: nobody knows."""
+    workloads: tuple[Workload, ...]
+    counts: tuple[int, ...] = ()
+    """Pods per tier."""
+    target: tuple[int, ...] = ()
+    """Pods per tier as they should be."""
     rolling: str = ""
     """The workload that is being rolled out; empty: none."""
 
@@ -64,26 +78,22 @@ class Standing:
         """What history knows it by: a rollout makes a new group, but not a new workload."""
         return f"{self.key.policy}/{self.key.namespace}/{self.key.name}"
 
-    def counts(self) -> list[int]:
-        """Pods per tier."""
-        found = [0] * len(self.tiers.tiers)
-        for held in self.pods:
-            if held.tier is not None:
-                found[held.tier] += 1
-        return found
+    @property
+    def desired(self) -> int | None:
+        """How many pods the group's workloads want, Jobs and bare pods left out; None: nobody knows."""
+        wanted = 0
+        for workload in self.workloads:
+            if workload.job or workload.bare:
+                continue
+            if workload.replicas is None:
+                return None
+            wanted += workload.replicas
+        return wanted
 
-    def target(self) -> tuple[int, ...]:
-        """Pods per tier as they should be."""
-        wish = self.policy.spec.single
-        singles = [held for held in self.pods if wish is not None and self._single(held)]
-        if not singles or wish is None:
-            return self.tiers.split(len(self.pods))
-        wanted = [0] * len(self.tiers.tiers)
-        for held in self.pods:
-            tier = self.landing(held)
-            if tier is not None:
-                wanted[tier] += 1
-        return tuple(wanted)
+    @property
+    def waits(self) -> bool:
+        """Whether one of its pods has no node."""
+        return any(not held.member.placed for held in self.pods)
 
     def landing(self, held: Held, unavailable: Collection[str] = ()) -> int | None:
         """The tier that a pod made anew in place of `held` would be sent to."""
@@ -99,46 +109,49 @@ class Standing:
         )
         return placing.choice.tier
 
-    def _single(self, held: Held) -> bool:
-        return held.workload.is_single(held.slot if self.policy.spec.group_by == "workload" else None)
 
-
-def standings(
+def governed(
+    pod: Pod,
     policies: Policies,
-    pods: Iterable[Pod],
     owners: Owners,
-    *,
-    budgets: Sequence[PodDisruptionBudget],
     node_labels: Callable[[str], Mapping[str, str] | None],
-    ledger_of: Callable[[GroupKey], Ledger | None],
-    now: float,
-) -> list[Standing]:
-    """All groups that have pods, in the order of their keys. Bare pods that are their own group are left
-    out: nothing can be done about them.
+) -> Governed | None:
+    """Under which policy and in which group a pod is. None: under none, or as a bare pod alone in its
+    group, about which nothing can be done.
     """
-    found: dict[GroupKey, list[tuple[Pod, Workload, Member]]] = {}
-    revisions: dict[tuple[str, str, str], set[str]] = {}
-    for pod in pods:
-        workload = workload_of(pod, owners)
-        policy = policies.governing(workload, pod.metadata.labels)
-        if policy is None:
-            continue
-        key = group_of(policy, workload, pod.metadata.labels)
-        if key.alone:
-            continue
-        member = member_of(policy, pod, workload, node_labels)
-        found.setdefault(key, []).append((pod, workload, member))
-        if not member.leaving:
-            name = (workload.kind, workload.namespace, workload.name)
-            revisions.setdefault(name, set()).add(workload.revision)
-    rolling = {name for name, seen in revisions.items() if len(seen) > 1}
-    standing = []
-    for key in sorted(found):
-        policy = policies.get(key.policy)
-        if policy is not None:
-            group = _Group(key, policy, found[key], ledger_of(key))
-            standing.append(group.standing(owners, budgets, rolling, now))
-    return standing
+    workload = workload_of(pod, owners)
+    policy = policies.governing(workload, pod.metadata.labels)
+    if policy is None:
+        return None
+    key = group_of(policy, workload, pod.metadata.labels)
+    if key.alone:
+        return None
+    return Governed(pod, policy, key, workload, member_of(policy, pod, workload, node_labels))
+
+
+def stand(
+    pods: Sequence[Governed],
+    ledger: Ledger | None,
+    budgets: Iterable[PodDisruptionBudget],
+    now: float,
+) -> Standing:
+    """How a group stands, from all of its pods (at least one)."""
+    key, policy = pods[0].key, pods[0].policy
+    live = [one for one in pods if not one.member.leaving]
+    tiers = Tiers(policy.spec.tiers, _demand(pods[0], budgets, len(live)))
+    ledger = _observed(key, pods, ledger, tiers, now)
+    index_of = {tier.name: index for index, tier in enumerate(policy.spec.tiers)}
+    entry_of = {entry.token: entry for entry in ledger.entries}
+    held = []
+    for one in live:
+        entry = entry_of.get(one.member.token) or entry_of.get(one.member.uid)
+        if entry is not None:
+            tier = index_of.get(one.member.tier)
+            held.append(Held(one.pod, one.workload, one.member, entry.slot, entry.token, tier))
+    held.sort(key=lambda one: (one.slot, one.member.name))
+    workloads = {(one.workload.kind, one.workload.name): one.workload for one in pods}
+    found = Standing(key, policy, tiers, tuple(held), ledger, tuple(workloads.values()))
+    return replace(found, counts=_counts(found), target=_target(found))
 
 
 def is_ready(pod: Pod) -> bool:
@@ -146,96 +159,64 @@ def is_ready(pod: Pod) -> bool:
     return any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions)
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
-    key: GroupKey
-    policy: PlacementPolicy
-    pods: list[tuple[Pod, Workload, Member]]
-    ledger: Ledger | None
-
-    def standing(
-        self,
-        owners: Owners,
-        budgets: Sequence[PodDisruptionBudget],
-        rolling: Collection[tuple[str, str, str]],
-        now: float,
-    ) -> Standing:
-        live = [one for one in self.pods if not one[2].leaving]
-        tiers = Tiers(self.policy.spec.tiers, self._demand(budgets, len(live)))
-        ledger = self._observed(tiers, now)
-        index_of = {tier.name: index for index, tier in enumerate(self.policy.spec.tiers)}
-        held = []
-        for pod, workload, member in live:
-            entry = ledger.of_token(member.token) or ledger.of_token(member.uid)
-            if entry is not None:
-                tier = index_of.get(member.tier)
-                held.append(Held(pod, workload, member, entry.slot, entry.token, tier))
-        held.sort(key=lambda one: (one.slot, one.member.name))
-        return Standing(
-            self.key,
-            self.policy,
-            tiers,
-            tuple(held),
-            ledger,
-            self._desired(),
-            self._rolling(owners, rolling),
-        )
-
-    def _observed(self, tiers: Tiers, now: float) -> Ledger:
-        """The ledger with what its pods say taken in. Without one, as with our scheduler and the extender,
-        who keep theirs in memory, it is what the pods are marked with.
-        """
-        members = [member for *_, member in self.pods]
-        if self.ledger is not None:
-            return self.ledger.observe(members, tiers, now)
-        entries: dict[int, Entry] = {}
-        rest = []
-        for member in sorted(members, key=lambda one: (not one.placed, one.created, one.name)):
-            slot = member.slot if member.ordinal is None else member.ordinal + 1
-            if member.leaving:
-                continue
-            if slot is None or slot in entries:
-                rest.append(member)
-            else:
-                entries[slot] = Entry(slot, member.tier, member.uid, now, member.name)
-        return Ledger(self.key, tuple(entries[slot] for slot in sorted(entries))).adopt(rest, tiers, now)
-
-    def _demand(self, budgets: Sequence[PodDisruptionBudget], pods: int) -> Demand:
-        if all(tier.min != "pdb" for tier in self.policy.spec.tiers):
-            return Demand()  # nobody asks
-        labels = self.pods[0][0].metadata.labels
-        return demand_of(budgets, self.key.namespace, labels, pods)
-
-    def _workloads(self) -> dict[tuple[str, str], Workload]:
-        return {(workload.kind, workload.name): workload for _, workload, _ in self.pods}
-
-    def _desired(self) -> int | None:
-        wanted = 0
-        for workload in self._workloads().values():
-            if workload.job or workload.bare:
-                continue
-            if workload.replicas is None:
-                return None
-            wanted += workload.replicas
-        return wanted
-
-    def _rolling(self, owners: Owners, rolling: Collection[tuple[str, str, str]]) -> str:
-        for workload in self._workloads().values():
-            called = f"{workload.kind} {workload.namespace}/{workload.name}"
-            if (workload.kind, workload.namespace, workload.name) in rolling:
-                return called
-            if workload.kind == "Deployment":
-                reference = OwnerReference("Deployment", workload.name, workload.uid, workload.api_version)
-                owner = owners.owner(reference, workload.namespace)
-                if isinstance(owner, Owner) and _unfinished(owner):
-                    return called
-        return ""
-
-
-def _unfinished(deployment: Owner) -> bool:
-    """Whether the controller has yet to see the template, or to make pods of it."""
-    status = deployment.status
-    return (
-        status.observed_generation < deployment.metadata.generation
-        or status.updated_replicas < deployment.spec.replicas
+def rolls_out(workload: Workload, owners: Owners) -> bool:
+    """Whether a Deployment's controller has yet to see its template, or to make pods of it."""
+    if workload.kind != "Deployment":
+        return False
+    reference = OwnerReference("Deployment", workload.name, workload.uid, workload.api_version)
+    found = owners.owner(reference, workload.namespace)
+    return isinstance(found, Owner) and (
+        found.status.observed_generation < found.metadata.generation
+        or found.status.updated_replicas < found.spec.replicas
     )
+
+
+def _counts(standing: Standing) -> tuple[int, ...]:
+    found = [0] * len(standing.tiers.tiers)
+    for held in standing.pods:
+        if held.tier is not None:
+            found[held.tier] += 1
+    return tuple(found)
+
+
+def _target(standing: Standing) -> tuple[int, ...]:
+    spec = standing.policy.spec
+    one_workload = spec.group_by == "workload"
+    if spec.single is None or not any(
+        held.workload.is_single(held.slot if one_workload else None) for held in standing.pods
+    ):
+        return standing.tiers.split(len(standing.pods))
+    wanted = [0] * len(standing.tiers.tiers)
+    for held in standing.pods:
+        tier = standing.landing(held)
+        if tier is not None:
+            wanted[tier] += 1
+    return tuple(wanted)
+
+
+def _observed(
+    key: GroupKey, pods: Sequence[Governed], ledger: Ledger | None, tiers: Tiers, now: float
+) -> Ledger:
+    """The ledger with what its pods say taken in. Without one, as with our scheduler and the extender, who
+    keep theirs in memory, it is what the pods are marked with.
+    """
+    members = [one.member for one in pods]
+    if ledger is not None:
+        return ledger.observe(members, tiers, now)
+    entries: dict[int, Entry] = {}
+    rest = []
+    for member in sorted(members, key=lambda one: (not one.placed, one.created, one.name)):
+        slot = member.slot if member.ordinal is None else member.ordinal + 1
+        if member.leaving:
+            continue
+        if slot is None or slot in entries:
+            rest.append(member)
+        else:
+            entries[slot] = Entry(slot, member.tier, member.uid, now, member.name)
+    return Ledger(key, tuple(entries[slot] for slot in sorted(entries))).adopt(rest, tiers, now)
+
+
+def _demand(some: Governed, budgets: Iterable[PodDisruptionBudget], pods: int) -> Demand:
+    if all(tier.min != "pdb" for tier in some.policy.spec.tiers):
+        return Demand()  # nobody asks
+    return demand_of(budgets, some.key.namespace, some.pod.metadata.labels, pods)
