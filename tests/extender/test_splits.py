@@ -1,14 +1,19 @@
-"""Where pods end up when kube-scheduler asks the extender."""
+"""Where pods end up when kube-scheduler asks the extender: the same as with any other door."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from support.admission import exact
+from support.admission import SLOT, exact
 from support.extender import Extended
-from support.manifests import stateful_set
+from support.manifests import scheduled_pod, stateful_set
+from support.workloads import rolled_out
 
 pytestmark = pytest.mark.real
+
+COST = "controller.kubernetes.io/pod-deletion-cost"
 
 
 def test_a_single_replica_goes_on_demand_and_ten_are_split_three_to_seven(corner: Extended) -> None:
@@ -19,3 +24,152 @@ def test_a_single_replica_goes_on_demand_and_ten_are_split_three_to_seven(corner
 
     assert corner.settled("one", 1) == {"on-demand": 1}
     assert corner.settled("ten", 10) == {"on-demand": 3, "spot": 7}
+
+
+def test_a_single_replica_has_a_tier_of_its_own_where_no_min_asks_for_it(corner: Extended) -> None:
+    corner.nodes()
+    corner.run(corner.policy("web", corner.tier("spot"), corner.tier("on-demand"), singleReplica="on-demand"))
+    corner.deploy("one", 1)
+    corner.deploy("two", 2)
+
+    assert corner.settled("one", 1) == {"on-demand": 1}
+    assert corner.settled("two", 2) == {"spot": 2}
+
+
+def test_a_stateful_set_has_its_ordinals_for_slots(corner: Extended) -> None:
+    corner.nodes()
+    corner.run()
+    corner.cluster.create(stateful_set("db", 5, pods=corner.here()))
+
+    assert corner.settled("db", 5) == {"on-demand": 2, "spot": 3}
+    corner.marked("db", 5)
+    slots = {one["metadata"]["name"]: one["metadata"]["annotations"][SLOT] for one in corner.pods("db")}
+    assert slots == {f"db-{ordinal}": str(ordinal + 1) for ordinal in range(5)}
+
+
+def test_bare_pods_are_governed_and_other_namespaces_are_not(corner: Extended) -> None:
+    corner.nodes()
+    corner.run()
+    corner.cluster.create(scheduled_pod("bare", labels={"app": "bare"}, spec=corner.here()))
+
+    assert corner.settled("bare", 1) == {"on-demand": 1}
+    here = corner.here()
+    own = corner.cluster.namespace
+    corner.cluster.add_namespace()
+    corner.cluster.create(scheduled_pod("free", labels={"app": "free"}, spec=here))
+    assert sum(corner.settled("free", 1).values()) == 1
+    corner.cluster.namespace = own
+
+
+@pytest.mark.slow
+def test_at_every_quiet_point_of_scaling_the_split_is_exact(corner: Extended) -> None:
+    corner.nodes()
+    corner.run()
+    corner.deploy("web", 10)
+    assert corner.settled("web", 10) == exact(10)
+
+    for number in (50, 4, 20, 1, 10, 0):
+        corner.marked("web")
+        corner.scale("web", number)
+        assert corner.settled("web", number) == exact(number), number
+
+
+@pytest.mark.slow
+def test_a_rollout_ends_exact_and_never_goes_below_the_min(corner: Extended) -> None:
+    corner.nodes()
+    corner.run()
+    rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "30%", "maxUnavailable": 0}}
+    corner.deploy("web", 10, strategy=rolling)
+    assert corner.settled("web", 10) == exact(10)
+    corner.marked("web")
+
+    with corner.watching("web") as moments:
+        template = {"spec": {"containers": [{"name": "main", "image": "second"}]}}
+        corner.cluster.patch("Deployment", "web", {"spec": {"template": template}}, "strategic")
+        rolled_out(corner.cluster, "web", 10)
+        assert corner.settled("web", 10) == exact(10)
+        seen = [corner.serving(pods)["on-demand"] for pods in moments()]
+
+    assert len(seen) > 20
+    assert min(seen) >= 3
+
+
+def test_a_restarted_extender_goes_on_where_the_last_one_was(corner: Extended) -> None:
+    corner.nodes()
+    corner.run()
+    corner.deploy("web", 5)
+    assert corner.settled("web", 5) == exact(5)
+    corner.marked("web")
+    before = slots(corner)
+    assert corner.replicas[0].stop() == 0
+    corner.start()
+    corner.scale("web", 12)
+
+    assert corner.settled("web", 12) == exact(12)
+    corner.marked("web")
+    assert before.items() <= slots(corner).items()
+
+
+def test_the_users_own_deletion_cost_stands(corner: Extended) -> None:
+    corner.nodes()
+    corner.run()
+    made = corner.deployment("web", 2)
+    made["spec"]["template"]["metadata"]["annotations"] = {COST: "7"}
+    corner.cluster.create(made)
+    corner.settled("web", 2)
+    corner.marked("web")
+
+    assert {one["metadata"]["annotations"][COST] for one in corner.pods("web")} == {"7"}
+
+
+def test_pods_are_spread_over_the_zones_of_their_tier(corner: Extended) -> None:
+    spot = corner.tier("spot", spread=["topology.kubernetes.io/zone"])
+    for zone in ("a", "b", "c"):
+        corner.nodes(1, 0, labels={"topology.kubernetes.io/zone": zone})
+    # A roomy node more in one zone: without the spread it would draw the pods.
+    corner.nodes(2, 0, cpu=500, labels={"topology.kubernetes.io/zone": "a"})
+    corner.run(corner.policy("web", spot))
+    corner.deploy("web", 9, pods=corner.here({"topologySpreadConstraints": []}))
+    corner.settled("web", 9)
+
+    zones: dict[str, int] = {}
+    for one in corner.pods("web"):
+        node = corner.cluster.get("Node", one["spec"]["nodeName"])
+        zone = node["metadata"]["labels"]["topology.kubernetes.io/zone"]
+        zones[zone] = zones.get(zone, 0) + 1
+    assert max(zones.values()) - min(zones.values()) <= 1, zones
+
+
+def test_what_is_only_preferred_is_followed_while_there_is_room_and_never_waited_for(
+    corner: Extended,
+) -> None:
+    corner.nodes(1, 1, cpu=2)
+    corner.run(
+        corner.policy("web", corner.tier("spot", max=2), corner.tier("on-demand"), enforce="preferred")
+    )
+    container = {"name": "main", "image": "image", "resources": {"requests": {"cpu": "500m"}}}
+    corner.deploy("web", 4, pods=corner.here({"containers": [container]}))
+    assert corner.settled("web", 4) == {"spot": 2, "on-demand": 2}
+    # On demand is full before its turn: the rest goes where there is room.
+    corner.scale("web", 8)
+    assert corner.settled("web", 8) == {"spot": 4, "on-demand": 4}
+
+
+def test_kube_scheduler_says_which_tier_a_pod_waits_for(corner: Extended) -> None:
+    corner.nodes(0, 2)
+    corner.run(corner.policy("web", corner.tier("spot"), corner.tier("on-demand", min=1)))
+    corner.deploy("web", 2)
+
+    def told() -> str:
+        for one in corner.pods("web"):
+            for condition in one.get("status", {}).get("conditions", []):
+                if condition["type"] == "PodScheduled" and "tier" in condition.get("message", ""):
+                    return str(condition["message"])
+        return ""
+
+    said = corner.cluster.wait(told, "a pod that waits for its tier")
+    assert "2 node(s) outside tier spot of placement policy web" in said
+
+
+def slots(corner: Extended) -> dict[str, Any]:
+    return {one["metadata"]["name"]: one["metadata"]["annotations"].get(SLOT) for one in corner.pods("web")}

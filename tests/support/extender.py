@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,10 +13,11 @@ import yaml
 
 from fairlead.doors.extender.configuration import Wanted, extender_entry
 from fairlead.rig.controlplane import ControlPlane
-from support.admission import Manifest, Tiered
+from support.admission import SLOT, Manifest, Tiered
 from support.balancer import Balancer
 from support.cluster import Cluster
 from support.door import DoorProcess
+from support.manifests import deployment
 from support.wire import PATIENCE_S
 
 __all__ = ["Extended", "calling", "extended"]
@@ -94,6 +95,30 @@ class Extended(Tiered):
         finally:
             connection.close()
 
+    def deployment(self, name: str, replicas: int) -> Manifest:
+        """A Deployment on this test's nodes, to be changed before it is made."""
+        return deployment(name, replicas, pods=self.here())
+
+    def nodes(self, spot: int = 2, on_demand: int = 2, **shape: Any) -> None:
+        """Roomy nodes of both tiers; `labels` are added to the tier's."""
+        more = shape.pop("labels", {})
+        shape = {"cpu": 64, "pods": 500} | shape
+        for tier, number in (("spot", spot), ("on-demand", on_demand)):
+            if number:
+                for name in self.cluster.add_nodes(number, labels={"capacity": tier, **more}, **shape):
+                    self._tier_of[name] = tier
+
+    def marked(self, app: str, number: int | None = None) -> None:
+        """Wait until a workload's pods carry their slots, on which scaling down depends."""
+
+        def look() -> bool:
+            pods = self.pods(app)
+            return (number is None or len(pods) == number) and all(
+                SLOT in one["metadata"].get("annotations", {}) for one in pods
+            )
+
+        self.cluster.wait(look, f"the slots of {app}")
+
     def of_tier(self, tier: str) -> list[str]:
         """The names of a tier's nodes."""
         return [name for name, own in self._tier_of.items() if own == tier]
@@ -109,9 +134,6 @@ class Extended(Tiered):
 
         self.cluster.wait(look, f"{app} to lie as {wanted}; last: {seen}")
 
-    def close(self) -> None:
-        super().close()
-
 
 @contextmanager
 def extended(cluster: Cluster, port: int) -> Iterator[Extended]:
@@ -122,6 +144,3 @@ def extended(cluster: Cluster, port: int) -> Iterator[Extended]:
             yield own
         finally:
             own.close()
-
-
-Look = Callable[[], bool]

@@ -1,0 +1,359 @@
+"""What the extender answers, in virtual time: calls, watch events and seconds in, verdicts out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from typing import Any
+
+from fairlead.doors.extender.deciding import Ask, Deciding, Verdict
+from fairlead.doors.extender.nodes import NodesOfTiers
+from fairlead.doors.grouping import Place
+from fairlead.kube.decode import convert
+from fairlead.kube.node import Node
+from fairlead.policy.groups import GroupKey
+from fairlead.policy.model import PlacementPolicy
+from fairlead.policy.rule import Demand, Tiers
+from support.members import KEY, a_deployment, member
+from support.policies import ON_DEMAND, SPOT, policy
+
+ALL = ("s1", "s2", "d1", "d2")
+
+
+class Scene:
+    """Two spot and two on-demand nodes, one group, and a clock."""
+
+    def __init__(self, governing: PlacementPolicy | None = None, *, replicas: int | None = 10) -> None:
+        self.policy = governing or policy()
+        self.tiers = Tiers(self.policy.spec.tiers, Demand())
+        self.workload = a_deployment(replicas)
+        self.nodes = NodesOfTiers()
+        self.nodes.use([self.policy])
+        for name, capacity, zone in (
+            ("s1", "spot", "a"),
+            ("s2", "spot", "b"),
+            ("d1", "on-demand", "a"),
+            ("d2", "on-demand", "b"),
+        ):
+            self.put_node(name, capacity, zone)
+        self.marked: set[str] = set()
+        self.deciding = Deciding(self.nodes, lambda _: self.marked)
+        self.now = 0.0
+
+    def put_node(self, name: str, capacity: str, zone: str = "a", **spec: Any) -> None:
+        labels = {"capacity": capacity, "zone": zone}
+        self.nodes.put(convert({"metadata": {"name": name, "labels": labels}, "spec": spec}, Node))
+
+    def ask(self, name: str, key: GroupKey = KEY, **more: Any) -> Ask:
+        return Ask(member(name, **more), "default", Place(self.policy, self.workload, key), self.tiers)
+
+    def filter(self, name: str, offered: Collection[str] = ALL, **more: Any) -> Verdict:
+        return self.deciding.filter(self.ask(name, **more), tuple(offered), self.now)
+
+    def tier(self, verdict: Verdict) -> str:
+        assert verdict.choice is not None
+        assert verdict.choice.tier is not None
+        return self.policy.spec.tiers[verdict.choice.tier].name
+
+    def bound(self, name: str, node: str) -> None:
+        """The watch shows that kube-scheduler has bound a pod."""
+        tier = "spot" if node.startswith("s") else "on-demand"
+        self.deciding.shown(KEY, member(name, tier=tier), node)
+
+    def gone(self, name: str) -> None:
+        self.deciding.left(KEY, member(name))
+
+    def schedule(self, name: str) -> str:
+        """Ask, and have it bound to the first node that is allowed; its tier."""
+        verdict = self.filter(name)
+        self.bound(name, verdict.nodes[0])
+        return self.tier(verdict)
+
+
+def test_ten_pods_are_split_three_to_seven_though_no_outcome_was_seen() -> None:
+    scene = Scene()
+    tiers = Counter(scene.tier(scene.filter(f"p{number}")) for number in range(10))
+
+    assert tiers == {"on-demand": 3, "spot": 7}
+
+
+def test_only_the_nodes_of_one_tier_are_returned_in_the_order_they_came() -> None:
+    scene = Scene()
+
+    assert scene.filter("p1", ("d2", "s1", "d1", "s2")).nodes == ["d2", "d1"]
+    assert scene.filter("p2", ("d2", "s2", "d1", "s1")).nodes == ["s2", "s1"]
+
+
+def test_asking_again_replaces_what_was_assumed() -> None:
+    scene = Scene()
+    first = scene.filter("p1")
+    again = scene.filter("p1")
+
+    assert (first.slot, again.slot) == (1, 1)
+    assert scene.filter("p2").slot == 2
+
+
+def test_an_assumption_ends_after_half_a_minute() -> None:
+    scene = Scene()
+    assert scene.filter("p1").slot == 1
+    scene.now = 29.0
+    assert scene.filter("p2").slot == 2
+    scene.now = 30.0
+    assert scene.filter("p3").slot == 1
+
+
+def test_a_bound_pod_keeps_its_slot_and_a_terminating_one_frees_it() -> None:
+    scene = Scene()
+    scene.schedule("p1")
+    scene.schedule("p2")
+    scene.now = 1000.0
+    assert scene.filter("p3").slot == 3
+
+    scene.deciding.shown(KEY, member("p1", tier="on-demand", leaving=True), "d1")
+    assert scene.filter("p4").slot == 1
+
+
+def test_a_pod_that_is_gone_frees_its_slot() -> None:
+    scene = Scene()
+    for name in ("p1", "p2", "p3"):
+        scene.schedule(name)
+    scene.gone("p2")
+
+    assert scene.filter("p4").slot == 2
+
+
+def test_a_single_replica_has_a_tier_of_its_own() -> None:
+    scene = Scene(policy("web", SPOT, {**ON_DEMAND, "min": 0}, singleReplica="on-demand"), replicas=1)
+
+    assert scene.tier(scene.filter("p1")) == "on-demand"
+
+
+def test_a_stateful_set_has_its_ordinals_for_slots() -> None:
+    scene = Scene()
+    scene.workload = a_deployment(5, ordinal=3)
+    assert scene.filter("db-3", ordinal=3).slot == 4
+    scene.workload = a_deployment(5, ordinal=0)
+    assert scene.filter("db-0", ordinal=0).slot == 1
+
+
+def test_the_same_ordinal_takes_its_slot_back_from_its_predecessor() -> None:
+    scene = Scene()
+    scene.workload = a_deployment(5, ordinal=0)
+    scene.deciding.shown(KEY, member("db-0", uid="old", tier="on-demand", ordinal=0), "d1")
+    assert scene.filter("db-0", uid="new", ordinal=0).slot == 1
+    assert list(scene.deciding.groups[KEY].holders) == ["new"]
+
+
+def test_pods_that_slipped_through_are_counted_by_the_tier_of_their_node() -> None:
+    scene = Scene()
+    for name, node in (("old1", "s1"), ("old2", "s1"), ("old3", "d1")):
+        scene.bound(name, node)
+    # One of three is on demand, as it should be; of four it takes two.
+    assert [scene.tier(scene.filter(f"p{number}")) for number in range(3)] == [
+        "on-demand",
+        "spot",
+        "spot",
+    ]
+
+
+def test_after_a_restart_pods_hold_the_slots_that_they_are_marked_with() -> None:
+    scene = Scene()
+    for name, slot, node in (("a", 3, "s1"), ("b", 2, "s1"), ("c", 1, "d1")):
+        tier = "spot" if node == "s1" else "on-demand"
+        scene.deciding.shown(KEY, member(name, tier=tier, slot=slot), node)
+    assert scene.filter("p").slot == 4
+    assert {held.name: held.slot for held in scene.deciding.groups[KEY].holders.values()} == {
+        "a": 3,
+        "b": 2,
+        "c": 1,
+        "p": 4,
+    }
+
+
+def test_a_pod_that_the_webhook_admitted_goes_where_its_affinity_says() -> None:
+    scene = Scene()
+    verdict = scene.filter("p1", ("s1", "d1"), token="t1", slot=1)
+
+    assert list(verdict.nodes) == ["s1", "d1"]
+
+
+def test_nothing_of_the_tier_on_offer_is_said_in_words() -> None:
+    scene = Scene()
+    scene.filter("p1")
+    verdict = scene.filter("p2", ("d1", "d2"))
+
+    assert not verdict.nodes
+    assert verdict.refusal == "node(s) outside tier spot of placement policy web"
+
+
+def test_a_node_that_the_watch_has_not_shown_is_said_to_be_unknown() -> None:
+    scene = Scene()
+    verdict = scene.filter("p1", ("s1", "new"))
+
+    assert not verdict.nodes
+    assert list(verdict.unknown) == ["new"]
+
+
+def test_a_tier_passes_a_pod_on_after_it_waited_long_enough_since_its_first_call() -> None:
+    scene = Scene()
+    scene.schedule("p1")
+    assert not scene.filter("p2", ("d1", "d2")).nodes
+    scene.now = 119.0
+    assert not scene.filter("p2", ("d1", "d2")).nodes
+    scene.now = 120.0
+    verdict = scene.filter("p2", ("d1", "d2"))
+    assert list(verdict.nodes) == ["d1", "d2"]
+    assert verdict.passed == ("spot",)
+
+
+def test_a_pod_that_waited_still_goes_to_its_own_tier_when_that_has_room_again() -> None:
+    scene = Scene()
+    scene.schedule("p1")
+    scene.filter("p2", ("d1", "d2"))
+    scene.now = 500.0
+
+    assert scene.filter("p2").nodes == ["s1", "s2"]
+
+
+def test_a_min_does_not_fall_back() -> None:
+    scene = Scene()
+    scene.filter("p1", ("s1", "s2"))
+    scene.now = 10_000.0
+
+    assert not scene.filter("p1", ("s1", "s2")).nodes
+
+
+def test_a_min_falls_back_where_its_tier_says_so() -> None:
+    scene = Scene(policy("web", SPOT, {**ON_DEMAND, "fallback": True}))
+    scene.filter("p1", ("s1", "s2"))
+    scene.now = 120.0
+
+    assert scene.filter("p1", ("s1", "s2")).nodes == ["s1", "s2"]
+
+
+def test_a_marked_tier_is_skipped_at_once() -> None:
+    scene = Scene()
+    scene.marked = {"spot"}
+    tiers = Counter(scene.tier(scene.filter(f"p{number}")) for number in range(10))
+
+    assert tiers == {"on-demand": 10}
+
+
+def test_a_tier_that_lost_its_last_node_is_skipped_before_anybody_marked_it() -> None:
+    scene = Scene()
+    scene.schedule("p1")
+    scene.nodes.drop("s1")
+    assert scene.tier(scene.filter("p2", ("s2", "d1"))) == "spot"
+    scene.put_node("s2", "spot", unschedulable=True)
+    assert scene.tier(scene.filter("p2", ("d1", "d2"))) == "on-demand"
+    scene.put_node("s3", "spot")
+    assert scene.tier(scene.filter("p2", ("s3", "d1"))) == "spot"
+
+
+def test_a_tier_that_never_had_a_node_is_waited_for() -> None:
+    scene = Scene(policy("web", {"name": "later", "nodes": {"capacity": "none"}}, ON_DEMAND))
+    scene.schedule("p1")
+
+    assert not scene.filter("p2").nodes
+
+
+def test_a_refused_pod_is_due_when_its_tier_is_left_alone_or_its_time_has_come() -> None:
+    scene = Scene()
+    scene.schedule("p1")
+    scene.filter("p2", ("d1", "d2"))
+    (waiting,) = scene.deciding.waiting.values()
+    assert waiting.due(119.0, (), "spot") is False
+    assert waiting.due(120.0, (), "spot") is True
+    assert waiting.due(5.0, {"spot"}, "spot") is True
+    assert waiting.next_pass(5.0) == 120.0
+
+    waiting.told = True
+    assert waiting.due(120.0, {"spot"}, "spot") is False
+    scene.now = 121.0
+    scene.filter("p2", ("d1", "d2"))
+    assert waiting.due(1000.0, (), "spot") is False
+
+
+def test_whoever_has_a_node_or_is_gone_waits_no_more() -> None:
+    scene = Scene()
+    scene.filter("p1")
+    scene.filter("p2")
+    assert len(scene.deciding.waiting) == 2
+    scene.bound("p1", "d1")
+    scene.gone("p2")
+    assert not scene.deciding.waiting
+
+
+def test_a_pod_beyond_every_max_is_refused_everywhere() -> None:
+    scene = Scene(policy("burst", {**SPOT, "max": 1}, {**ON_DEMAND, "min": 0, "max": 1}))
+    scene.schedule("p1")
+    scene.schedule("p2")
+    verdict = scene.filter("p3")
+
+    assert not verdict.nodes
+    assert "at its max" in verdict.refusal
+    scene.gone("p1")
+    assert scene.filter("p3").nodes == ["s1", "s2"]
+
+
+def test_preemption_keeps_the_candidates_of_the_tier() -> None:
+    scene = Scene()
+    assert list(scene.deciding.preempt(scene.ask("p1"), ("s1", "d1"), 0.0)) == ["d1"]
+    scene.schedule("p1")
+    assert list(scene.deciding.preempt(scene.ask("p2"), ("s1", "d1"), 0.0)) == ["s1"]
+    # Nothing was assumed by asking: no node was promised.
+    assert scene.filter("p3").slot == 2
+
+
+def test_scores_prefer_the_zone_with_the_fewest_of_the_group() -> None:
+    scene = Scene(policy("web", {**SPOT, "spread": ["zone"]}, {**ON_DEMAND, "min": 0}))
+    scene.put_node("s3", "spot", "c")
+    scene.bound("a", "s1")
+    scene.bound("b", "s1")
+    scene.bound("c", "s2")
+    scene.filter("p1", ("s1", "s2", "s3"))
+
+    assert scene.deciding.scores(scene.ask("p1"), ("s1", "s2", "s3"), 10) == [0, 5, 10]
+
+
+def test_under_preferred_every_node_passes_and_the_tier_has_the_points() -> None:
+    scene = Scene(policy(enforce="preferred"))
+    assert list(scene.filter("p1").nodes) == list(ALL)
+
+    assert scene.deciding.scores(scene.ask("p1"), ALL, 10) == [0, 0, 10, 10]
+
+
+def test_scores_of_a_pod_that_never_asked_are_all_zero() -> None:
+    scene = Scene()
+
+    assert scene.deciding.scores(scene.ask("p1"), ALL, 10) == [0, 0, 0, 0]
+
+
+def test_a_probe_is_wanted_only_where_the_marked_tier_would_take_the_pod() -> None:
+    scene = Scene()
+    scene.schedule("p1")
+    ask = scene.ask("p2")
+    assert scene.deciding.wants_probe(ask, ALL, 0.0) == ""
+    scene.marked = {"spot"}
+    assert scene.deciding.wants_probe(ask, ALL, 0.0) == "spot"
+    assert scene.deciding.wants_probe(ask, ("d1", "d2"), 0.0) == ""
+    verdict = scene.deciding.filter(ask, ALL, 0.0, "spot")
+    assert scene.tier(verdict) == "spot"
+
+
+def test_starting_over_counts_what_runs_and_forgets_what_was_assumed() -> None:
+    scene = Scene()
+    scene.schedule("p1")
+    scene.filter("p2")
+    scene.deciding.start_over([(KEY, member("p1", tier="on-demand"), "d1")])
+
+    assert scene.filter("p3").slot == 2
+
+
+def test_what_nobody_asks_about_is_forgotten() -> None:
+    scene = Scene()
+    scene.filter("p1")
+    scene.deciding.forget(1000.0)
+
+    assert not scene.deciding.waiting
+    assert not scene.deciding.groups
