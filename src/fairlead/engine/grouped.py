@@ -42,6 +42,7 @@ class Grouped:
         self._of: dict[str, Governed] = {}
         self._groups: dict[GroupKey, dict[str, None]] = {}
         self._standing: dict[GroupKey, Standing] = {}
+        self._stale_at: dict[GroupKey, float] = {}
         self._ledgers: dict[str, Ledger] = {}
         self._budgets: dict[str, dict[str, PodDisruptionBudget]] = {}
         self._of_owner: dict[_Name, dict[str, None]] = {}
@@ -126,6 +127,9 @@ class Grouped:
     def standings(self, now: float) -> list[Standing]:
         """All groups that have pods, in the order of their keys."""
         found = []
+        for key, at in list(self._stale_at.items()):
+            if now > at:
+                self._standing.pop(key, None)
         for key in sorted(self._groups):
             standing = self._standing.get(key)
             if standing is None:
@@ -137,7 +141,12 @@ class Grouped:
     def _stand(self, key: GroupKey, now: float) -> Standing:
         pods = [self._of[pod] for pod in self._groups[key]]
         ledger = self._ledgers.get(f"{key.namespace}/{key.ledger_name}")
-        return stand(pods, ledger, self._budgets.get(key.namespace, {}).values(), now)
+        standing = stand(pods, ledger, self._budgets.get(key.namespace, {}).values(), now)
+        if (at := standing.stale_at) is not None:
+            self._stale_at[key] = at
+        else:
+            self._stale_at.pop(key, None)
+        return standing
 
     def _rolling(self, standing: Standing) -> str:
         for workload in standing.workloads:
@@ -167,6 +176,7 @@ class Grouped:
             return
         _drop(self._groups, found.key, key)
         self._standing.pop(found.key, None)
+        self._stale_at.pop(found.key, None)
         name = _named(found.workload)
         if name not in _controllers(found.pod):
             _drop(self._of_owner, name, key)

@@ -14,7 +14,7 @@ from fairlead.kube.pod import Pod
 from fairlead.kube.workloads import PodDisruptionBudget
 from fairlead.kube.workloads import Workload as Owner
 from fairlead.policy.groups import GroupKey, Member, group_of, member_of
-from fairlead.policy.ledger import Entry, Ledger
+from fairlead.policy.ledger import EXPIRY_S, Entry, Ledger
 from fairlead.policy.matching import Policies
 from fairlead.policy.model import PlacementPolicy
 from fairlead.policy.placing import place
@@ -89,6 +89,14 @@ class Standing:
                 return None
             wanted += workload.replicas
         return wanted
+
+    @property
+    def stale_at(self) -> float | None:
+        """When time alone changes it: a slot that nobody showed up for expires."""
+        here = {held.token for held in self.pods}
+        times = (entry.since for entry in self.ledger.entries if entry.token not in here)
+        first = min(times, default=None)
+        return first + EXPIRY_S if first is not None else None
 
     @property
     def waits(self) -> bool:
@@ -202,7 +210,10 @@ def _observed(
     """
     members = [one.member for one in pods]
     if ledger is not None:
-        return ledger.observe(members, tiers, now)
+        here = {name for member in members for name in (member.token, member.uid)}
+        # Somebody saw these pods and we do not: who keeps the ledger is about to free their slots.
+        gone = [entry.token for entry in ledger.entries if entry.pod and entry.token not in here]
+        return ledger.observe(members, tiers, now, gone=gone)
     entries: dict[int, Entry] = {}
     rest = []
     for member in sorted(members, key=lambda one: (not one.placed, one.created, one.name)):
