@@ -210,6 +210,10 @@ class Rebalancer:
         """The owner that a pod or ReplicaSet names."""
         return self._owners.get((reference.kind, namespace, reference.name))
 
+    def standings(self, now: float) -> list[Standing]:
+        """The groups as they stand, in the order of their keys."""
+        return self._groups.standings(now)
+
     def unwatched(self) -> list[Pod]:
         """A pod of each governed owner of a kind that is none of `KINDS`: somebody may read its scale."""
         found: dict[str, Pod] = {}
