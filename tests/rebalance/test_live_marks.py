@@ -1,0 +1,160 @@
+"""Marks as every door sees them: in a policy's status, or in a ConfigMap for policies of a file."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fairlead.client.api import Client
+from fairlead.doors.marks import LiveMarks, config_map_name
+from fairlead.doors.policies import LivePolicies
+from fairlead.policy.marks import Marks
+from fairlead.policy.names import POLICIES
+from support.cluster import Cluster
+from support.policies import add_policy, plain_policy, serve_policies
+from support.wire import MERGE_PATCH, PATIENCE_S
+
+
+class Kept:
+    """A policy of a test, from a file or on the cluster, and where its marks are."""
+
+    def __init__(self, cluster: Cluster, kind: str, folder: Path) -> None:
+        self.cluster = cluster
+        self.file = ""
+        plain = plain_policy("web", fallback={"coolDown": "1m"})
+        serve_policies(cluster)
+        if kind == "file":
+            plain["metadata"]["name"] = cluster.unique("web")
+            (folder / "policies.yaml").write_text(yaml.safe_dump(plain))
+            self.file = str(folder / "policies.yaml")
+        else:
+            add_policy(cluster, plain)
+        self.name = plain["metadata"]["name"]
+
+    def stored(self) -> dict[str, Any]:
+        """The marks as the API has them."""
+        if self.file:
+            found = self.cluster.get("ConfigMap", config_map_name(self.name))
+            marks: dict[str, Any] = json.loads(found["data"]["marks"])
+            return marks
+        return dict(self.status().get("marks") or {})
+
+    def status(self) -> dict[str, Any]:
+        """The policy's status."""
+        found = self.cluster.wire.request("GET", POLICIES.path(None, self.name)).ok()
+        return dict(found.get("status", {}))
+
+    def say(self, status: dict[str, Any]) -> None:
+        """Write part of the policy's status."""
+        path = POLICIES.path(None, self.name, "status")
+        self.cluster.wire.request("PATCH", path, {"status": status}, content_type=MERGE_PATCH).ok()
+
+    @asynccontextmanager
+    async def door(self, client: Client) -> AsyncIterator[LiveMarks]:
+        """A door's view of the marks, read and followed."""
+        policies = LivePolicies(client, file=self.file)
+        marks = LiveMarks(client, policies, self.cluster.namespace)
+        tasks = [asyncio.ensure_future(policies.run()), asyncio.ensure_future(marks.run())]
+        await marks.synced()
+        try:
+            yield marks
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@pytest.fixture(params=["cluster", "file"])
+def kept(cluster: Cluster, request: pytest.FixtureRequest, tmp_path: Path) -> Kept:
+    return Kept(cluster, request.param, tmp_path)
+
+
+@pytest.fixture
+def stored(cluster: Cluster, tmp_path: Path) -> Kept:
+    """A policy of the cluster."""
+    return Kept(cluster, "cluster", tmp_path)
+
+
+async def until(marks: LiveMarks, policy: str, holds: Any) -> None:
+    """Wait until a door sees marks like this."""
+    news = asyncio.Event()
+    marks.on_change(news.set)
+    async with asyncio.timeout(PATIENCE_S):
+        while not holds(marks.of(policy)):
+            news.clear()
+            await news.wait()
+
+
+async def test_what_one_door_marks_every_door_sees(kept: Kept) -> None:
+    now = time.time()
+    async with kept.cluster.client() as client, kept.door(client) as one, kept.door(client) as other:
+        await one.change(kept.name, lambda marks: marks.failed("spot", now, reason="nobody came"))
+        assert one.unavailable(kept.name) == {"spot"}, "what we wrote ourselves counts at once"
+        await until(other, kept.name, lambda marks: marks.get("spot") is not None)
+        assert kept.stored()["spot"]["reason"] == "nobody came"
+        await other.change(kept.name, lambda marks: marks.succeeded("spot"))
+        await until(one, kept.name, lambda marks: marks.get("spot") is None)
+        assert kept.stored() == {}
+
+
+async def test_of_many_who_claim_a_probe_at_once_one_gets_it(kept: Kept) -> None:
+    now = time.time()
+    async with kept.cluster.client() as client, kept.door(client) as one, kept.door(client) as other:
+        await one.change(kept.name, lambda marks: marks.failed("spot", now - 100))
+        await until(other, kept.name, lambda marks: marks.may_probe("spot", now))
+        won = await asyncio.gather(
+            *(door.claim_probe(kept.name, "spot", f"pod-{n}", now) for n in range(4) for door in (one, other))
+        )
+        # Both doors let "pod-0" in if it won: it is one pod.
+        winner = kept.stored()["spot"]["probe"]
+        assert sum(won) >= 1
+        assert [n // 2 for n, got in enumerate(won) if got].count(int(winner[-1])) == sum(won)
+        assert await one.claim_probe(kept.name, "spot", winner, now)
+
+
+async def test_marks_that_do_not_change_are_not_written(kept: Kept) -> None:
+    async with kept.cluster.client() as client, kept.door(client) as marks:
+        await marks.change(kept.name, lambda found: found.failed("spot", time.time()))
+        before = kept.stored()
+
+        def nothing(found: Marks) -> Marks:
+            return found.failed("spot", time.time())
+
+        held = await marks.change(kept.name, nothing)
+        assert held is not None
+        assert kept.stored() == before
+
+
+async def test_a_change_meets_the_marks_as_they_are_when_it_is_written(kept: Kept) -> None:
+    now = time.time()
+    async with kept.cluster.client() as client, kept.door(client) as one, kept.door(client) as other:
+        await asyncio.gather(
+            one.change(kept.name, lambda marks: marks.failed("spot", now)),
+            other.change(kept.name, lambda marks: marks.interrupted("on-demand", now)),
+        )
+        assert sorted(kept.stored()) == ["on-demand", "spot"]
+
+
+async def test_the_rest_of_a_policy_s_status_is_left_alone(stored: Kept) -> None:
+    stored.say({"groups": 3, "desired": "spot 2"})
+    async with stored.cluster.client() as client, stored.door(client) as marks:
+        await marks.change(stored.name, lambda found: found.failed("spot", time.time()))
+        status = stored.status()
+        assert (status["groups"], status["desired"]) == (3, "spot 2")
+        assert list(status["marks"]) == ["spot"]
+
+
+async def test_marks_that_nobody_can_read_are_as_none_and_are_replaced(stored: Kept) -> None:
+    stored.say({"marks": {"spot": {"until": "some day"}}})
+    async with stored.cluster.client() as client, stored.door(client) as marks:
+        assert not list(marks.of(stored.name))
+        await marks.change(stored.name, lambda found: found.failed("spot", time.time()))
+        assert "since" in stored.stored()["spot"]
