@@ -1,0 +1,50 @@
+"""What burst's flags stand for, and what it says to those that cannot be used."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+from fairlead.cli.burst import command
+from fairlead.errors import BadInput
+from fairlead.policy.burst import burst_policy
+from fairlead.policy.model import ByLabel
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--burst-value=0",), "at least 1"),
+        (("--burst-value=-3",), "at least 1"),
+        (("--burst-value=1", "-n", "shop", "-A"), "one or the other"),
+        (("--burst-value=1", "--burst-node=Not_A_Node"), "is not the name of a node"),
+        (("--burst-value=1", "--return-after=soon"), "--return-after"),
+        (("--burst-value=1", "--via=webhook"), "--listen"),
+        (("--burst-value=1", "--via=webhook", "--listen=:0", "--scheduler-name=x"), "--scheduler-name"),
+        (("--burst-value=1", "--url=https://h:1"), "--via webhook"),
+    ],
+)
+def test_flags_that_cannot_be_used_are_refused_with_words(flags: tuple[str, ...], said: str):
+    result = CliRunner().invoke(command, ["--burst-node=virtual", *flags])
+    assert isinstance(result.exception, BadInput)
+    assert said in str(result.exception)
+
+
+def test_both_spellings_of_node_and_value_are_known():
+    result = CliRunner().invoke(command, ["--burstNode=virtual", "--burstValue=0"])
+    assert "at least 1, not 0" in str(result.exception)
+
+
+def test_it_is_a_policy_of_two_tiers():
+    spec = burst_policy("virtual", 10, namespace="shop").spec
+    assert [(tier.name, tier.max, tier.names) for tier in spec.tiers] == [
+        ("base", 10, ()),
+        ("burst", None, ("virtual",)),
+    ]
+    assert spec.group_by == "policy"
+    assert spec.match.namespaces == ("shop",)
+    assert [one.key for one in spec.tiers[1].tolerations] == ["virtual-kubelet.io/provider"]
+
+
+def test_a_label_makes_groups():
+    assert burst_policy("virtual", 1, group_label="app").spec.group_by == ByLabel("app")
