@@ -153,8 +153,9 @@ async def test_the_rest_of_a_policy_s_status_is_left_alone(stored: Kept) -> None
 
 
 async def test_marks_that_nobody_can_read_are_as_none_and_are_replaced(stored: Kept) -> None:
-    stored.say({"marks": {"spot": {"until": "some day"}}})
+    stored.say({"marks": {"spot": {"until": "some day"}, "old": {"until": "never"}}})
     async with stored.cluster.client() as client, stored.door(client) as marks:
         assert not list(marks.of(stored.name))
         await marks.change(stored.name, lambda found: found.failed("spot", time.time()))
+        assert list(stored.stored()) == ["spot"]
         assert "since" in stored.stored()["spot"]

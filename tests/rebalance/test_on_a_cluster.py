@@ -80,6 +80,8 @@ def test_where_no_spot_can_be_had_pods_go_on_demand_and_return_when_it_can(corne
 
     corner.corner.nodes(spot=1, on_demand=0)
     corner.lies("web", spot=3, on_demand=2)
+    corner.cluster.wait(lambda: len(corner.events("PassedOn")) == 3, "three to be said to be passed on")
+    corner.cluster.wait(lambda: len(corner.events("Rebalanced")) == 3, "three to be said to be brought back")
     assert {(one["tier"], one["to"]) for one in door.log("moved")} == {("on-demand", "spot")}
 
 

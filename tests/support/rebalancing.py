@@ -90,6 +90,11 @@ class Rebalanced:
                 f"{name} to be evicted",
             )
 
+    def events(self, reason: str) -> list[Manifest]:
+        """What was said about pods."""
+        items: list[Manifest] = self.cluster.list("Event", fieldSelector=f"reason={reason}")["items"]
+        return items
+
     def tell(self, *arguments: str) -> str:
         """What ``rebalance --dry-run`` says."""
         done = subprocess.run(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
@@ -56,6 +56,8 @@ class _Read:
 
     marks: Marks
     version: str = ""
+    tiers: tuple[str, ...] = ()
+    """All that have something there, readable or not."""
 
 
 class LiveMarks:
@@ -154,7 +156,7 @@ class LiveMarks:
             except (Conflict, NotFound):
                 read = await self._get(policy)
                 continue
-            self._ours[policy] = _Read(wanted, version)
+            self._ours[policy] = _Read(wanted, version, tuple(wanted.to_plain()))
             _log.info("marks", policy=policy, marks=wanted.to_plain())
             self._tell()
             return wanted
@@ -175,7 +177,7 @@ class LiveMarks:
         if stored is None:
             return _Read(Marks(self._cool_down_s(policy)))
         marks = self._policies.status(policy).get("marks")
-        return _Read(self._marks(policy, marks), stored.metadata.resource_version)
+        return _Read(self._marks(policy, marks), stored.metadata.resource_version, _tiers(marks))
 
     def _from_map(self, policy: str, found: _Stored | None) -> _Read:
         if found is None:
@@ -204,7 +206,7 @@ class LiveMarks:
         if not self._policies.from_file(policy):
             found = await self._client.get(POLICIES, policy)
             marks = (found.get("status") or {}).get("marks")
-            return _Read(self._marks(policy, marks), found["metadata"]["resourceVersion"])
+            return _Read(self._marks(policy, marks), found["metadata"]["resourceVersion"], _tiers(marks))
         try:
             stored = await self._client.get(
                 _CONFIG_MAP, config_map_name(policy), self._namespace, kind=_Stored
@@ -218,7 +220,7 @@ class LiveMarks:
             return await self._write_map(client, policy, read, wanted)
         body = {
             "metadata": {"resourceVersion": read.version},
-            "status": {"marks": _patch(read.marks, wanted)},
+            "status": {"marks": _patch(read.tiers, wanted)},
         }
         written = await client.patch(POLICIES, policy, None, body, subresource="status")
         return str(written["metadata"]["resourceVersion"])
@@ -257,10 +259,14 @@ class LiveMarks:
             call()
 
 
-def _patch(old: Marks, new: Marks) -> dict[str, Any]:
+def _tiers(marks: object) -> tuple[str, ...]:
+    return tuple(str(tier) for tier in marks) if isinstance(marks, dict) else ()
+
+
+def _patch(old: Iterable[str], new: Marks) -> dict[str, Any]:
     """Marks as a merge patch: what is gone must be said, whole tiers as well as fields."""
     nothing: dict[str, Any] = dict.fromkeys(_FIELDS)
-    patch: dict[str, Any] = {tier: None for tier, _ in old}
+    patch: dict[str, Any] = dict.fromkeys(old)
     return patch | {tier: nothing | plain for tier, plain in new.to_plain().items()}
 
 

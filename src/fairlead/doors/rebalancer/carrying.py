@@ -13,6 +13,7 @@ import structlog
 
 from fairlead.client.api import Client
 from fairlead.client.clock import Clock
+from fairlead.client.events import About, EventLane
 from fairlead.client.retry import is_budget_refusal
 from fairlead.doors.marks import LiveMarks
 from fairlead.doors.rebalancer.metrics import Metrics
@@ -64,23 +65,23 @@ class Carrying:
         planned = self._machine.plan(marks, now)
         return Outcome(marks, tuple(deletions), planned, _first(*wakes, planned.wake_at))
 
-    async def pass_once(self, client: Client) -> Outcome:
-        """Decide and do, writing with `client`."""
+    async def pass_once(self, client: Client, events: EventLane) -> Outcome:
+        """Decide and do, writing with `client`; `events` tells those who look at the pods."""
         marks: dict[str, Marks] = {}
         deletions: list[Deletion] = []
         wakes: list[float | None] = []
         for policy in self._machine.policies:
-            found, wake = await self._fall_back(policy, client, marks)
+            found, wake = await self._fall_back(policy, client, events, marks)
             deletions += found
             wakes.append(wake)
         planned = self._machine.plan(marks, self._now())
         self._metrics.waiting.set(len(planned.waits))
         for move in planned.moves:
-            await self._move(move, client)
+            await self._move(move, client, events)
         return Outcome(marks, tuple(deletions), planned, _first(*wakes, planned.wake_at))
 
     async def _fall_back(
-        self, policy: PlacementPolicy, client: Client, marks: dict[str, Marks]
+        self, policy: PlacementPolicy, client: Client, events: EventLane, marks: dict[str, Marks]
     ) -> tuple[tuple[Deletion, ...], float | None]:
         machine, now = self._machine, self._now()
         made: list[Decision] = []
@@ -94,24 +95,28 @@ class Carrying:
         marks[policy.name] = decision.marks
         machine.noted(policy, decision, now)
         for deletion in decision.deletions:
-            await self._delete(policy, deletion, client)
+            if await self._delete(policy, deletion, client):
+                about = _pod(deletion.pod, deletion.uid)
+                said = f"Deleted to be made anew: {deletion.why}"
+                await events.record(about, "PassedOn", said, action="Fallback")
         return decision.deletions, decision.wake_at
 
-    async def _delete(self, policy: PlacementPolicy, deletion: Deletion, client: Client) -> None:
+    async def _delete(self, policy: PlacementPolicy, deletion: Deletion, client: Client) -> bool:
         if not self._machine.still_there(deletion.uid, deletion.pod):
-            return
+            return False
         namespace, _, name = deletion.pod.partition("/")
         try:
             await client.delete(_POD, name, namespace, uid=deletion.uid)
         except (NotFound, Conflict):
-            return  # gone, or another pod of that name
+            return False  # gone, or another pod of that name
         except (ApiError, Unreachable) as error:
             _log.warning("not_passed_on", pod=deletion.pod, tier=deletion.tier, reason=str(error))
-            return
+            return False
         self._metrics.passed_on.labels(policy.name, deletion.tier).inc()
         _log.info("passed_on", pod=deletion.pod, tier=deletion.tier, why=deletion.why)
+        return True
 
-    async def _move(self, move: Move, client: Client) -> None:
+    async def _move(self, move: Move, client: Client, events: EventLane) -> None:
         if not self._machine.still_there(move.uid, move.pod):
             return
         namespace, _, name = move.pod.partition("/")
@@ -142,9 +147,16 @@ class Carrying:
             probe=move.probe,
             why=move.why,
         )
+        said = f"Evicted to be made anew in tier {move.to_tier}: {move.why}"
+        await events.record(_pod(move.pod, move.uid), "Rebalanced", said, action="Rebalancing")
 
     def _now(self) -> float:
         return self._clock.wall().timestamp()
+
+
+def _pod(key: str, uid: str) -> About:
+    namespace, _, name = key.partition("/")
+    return About(_POD, name, namespace, uid)
 
 
 def _first(*times: float | None) -> float | None:

@@ -14,6 +14,7 @@ import structlog
 
 from fairlead.client.api import Client
 from fairlead.client.election import Terms
+from fairlead.client.events import EventLane
 from fairlead.doors.crds import ensure_crds
 from fairlead.doors.leader import lead
 from fairlead.doors.marks import LiveMarks
@@ -23,7 +24,7 @@ from fairlead.doors.rebalancer.metrics import Metrics
 from fairlead.doors.rebalancer.watching import Watching
 from fairlead.doors.running import Door, Surroundings
 from fairlead.engine.rebalancer import Rebalancer
-from fairlead.errors import ApiError, LeaseLost, Missing, Unreachable
+from fairlead.errors import ApiError, Missing, Unreachable
 from fairlead.policy.model import PlacementPolicy
 
 __all__ = ["RebalancerDoor", "Settings"]
@@ -137,30 +138,37 @@ class RebalancerDoor(Door):
 
     async def _act(self, client: Client) -> None:
         self._acting = True
+        events = EventLane(
+            client, component="fairlead-rebalancer", rng=self._around.rng, clock=self._around.clock, writers=2
+        )
         try:
             await self._synced()
             _log.info("synced", policies=len(self._around.policies.policies))
-            while not self._stopping.is_set():
-                self._news.clear()
-                began = self._around.clock.now()
-                rest_s = await self._pass(client)
-                if self._settings.once:
-                    return
-                took_s = self._around.clock.now() - began
-                await asyncio.sleep(max(_PAUSE_S, 9 * took_s))
-                await self._rest(rest_s)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(events.run())
+                await self._passes(client, events)
+                await events.close()
         finally:
             self._acting = False
 
-    async def _pass(self, client: Client) -> float:
+    async def _passes(self, client: Client, events: EventLane) -> None:
+        while not self._stopping.is_set():
+            self._news.clear()
+            began = self._around.clock.now()
+            rest_s = await self._pass(client, events)
+            if self._settings.once:
+                return
+            took_s = self._around.clock.now() - began
+            await asyncio.sleep(max(_PAUSE_S, 9 * took_s))
+            await self._rest(rest_s)
+
+    async def _pass(self, client: Client, events: EventLane) -> float:
         """One pass; seconds until the next one if nothing happens."""
         if self._watching.blind:
             return _RETRY_S  # what we know may be old: nobody is deleted or moved for it
         try:
             await self._learn()
-            outcome = await self._carrying.pass_once(client)
-        except LeaseLost:
-            raise
+            outcome = await self._carrying.pass_once(client, events)
         except (ApiError, Unreachable) as error:
             _log.warning("pass_failed", reason=str(error))
             return _RETRY_S
