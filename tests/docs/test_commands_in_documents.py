@@ -4,7 +4,8 @@ Documents show commands in ``console`` blocks, behind ``$``. What `make` and `se
 asked for (their dry runs): the one's real run is what runs these tests, the other's needs minikube or kind.
 Everything else is run for real, block by block, in a folder that has the repository's `examples`. A block
 under the comment ``<!-- on: embedded -->`` is run with `kubectl` on an embedded cluster of its own, four
-nodes large, where Fairlead schedules.
+nodes large, where Fairlead schedules; under ``spot`` and ``burst`` on one with the nodes and doors that the
+document has installed.
 """
 
 from __future__ import annotations
@@ -18,11 +19,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from fairlead.rig.nodes import is_ready, node_object
+from support.balancer import Balancer
 from support.cluster import Cluster, EmbeddedHost
+from support.door import DoorProcess
 from support.rig import programs
 from support.scheduler import SchedulerProcess
 
@@ -63,13 +68,13 @@ def blocks(document: Path) -> list[Block]:
 )
 def test_the_commands_of_a_block_work(document: Path, number: int, tmp_path: Path) -> None:
     block = blocks(document)[number]
-    assert block.on in ("", "embedded"), f"{document.name}: no block can be run on {block.on}"
+    assert block.on in CLUSTERS, f"{document.name}: no block can be run on {block.on}"
     folder = tmp_path / "here"
     folder.mkdir()
     for name in ("examples", "deploy", "setup.sh"):
         (folder / name).symlink_to(ROOT / name)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    with embedded(tmp_path) if block.on else nowhere() as env:
+    with CLUSTERS[block.on](tmp_path) as env:
         for command in block.commands:
             done = subprocess.run(
                 ["bash", "-euo", "pipefail", "-c", rehearsed(command, tmp_path)],
@@ -101,40 +106,105 @@ def rehearsed(command: str, tmp_path: Path) -> str:
 
 
 @contextmanager
-def nowhere() -> Iterator[dict[str, str]]:
+def nowhere(_: Path) -> Iterator[dict[str, str]]:
     yield {}
 
 
 @contextmanager
 def embedded(tmp_path: Path) -> Iterator[dict[str, str]]:
     """A cluster with a scheduler on it; yields the environment in which `kubectl` finds both."""
-    (kubectl,) = programs("kubectl")
+    with cluster_of(tmp_path, *(node_object(f"node-{index}") for index in range(NODES))) as cluster:
+        scheduler = SchedulerProcess(cluster.kubeconfig, "--leader-elect=false")
+        try:
+            scheduler.wait_for("synced")
+            yield environment(cluster, tmp_path)
+        finally:
+            scheduler.close()
+
+
+@contextmanager
+def spot(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """The nodes of the example, with webhook and rebalancer as `setup.sh` installs them."""
+    with cluster_of(tmp_path, *kind_nodes("spot")) as cluster, Balancer() as balancer:
+        door = DoorProcess(
+            cluster.kubeconfig,
+            "serve",
+            "--doors=webhook,rebalance",
+            "--listen=127.0.0.1:0",
+            f"--url={balancer.url}",
+            "--register",
+        )
+        try:
+            (said,) = door.wait_for("listening")
+            balancer.ports.append(int(said["url"].rpartition(":")[2]))
+            door.wait_for("registered")
+            yield environment(cluster, tmp_path)
+        finally:
+            door.close()
+
+
+@contextmanager
+def burst(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """The nodes of the example, the virtual one too, with `fairlead burst` as `deploy/burst` runs it."""
+    (deployed,) = (
+        one
+        for one in yaml.safe_load_all((ROOT / "deploy" / "burst" / "burst.yaml").read_text())
+        if one["kind"] == "Deployment"
+    )
+    (container,) = deployed["spec"]["template"]["spec"]["containers"]
+    flags = [flag for flag in container["args"][1:] if not flag.startswith("--listen")]
+    virtual = yaml.safe_load((ROOT / "examples" / "burst" / "virtual-node.yaml").read_text())
+    with cluster_of(tmp_path, *kind_nodes("burst"), virtual) as cluster:
+        door = DoorProcess(cluster.kubeconfig, "burst", *flags)
+        try:
+            door.wait_for("synced")
+            yield environment(cluster, tmp_path)
+        finally:
+            door.close()
+
+
+CLUSTERS = {"": nowhere, "embedded": embedded, "spot": spot, "burst": burst}
+
+
+def kind_nodes(example: str) -> list[dict[str, Any]]:
+    """The worker nodes of an example's kind configuration."""
+    config = yaml.safe_load((ROOT / "examples" / example / "kind.yaml").read_text())
+    workers = [node for node in config["nodes"] if node["role"] == "worker"]
+    return [node_object(f"worker-{n}", labels=node.get("labels")) for n, node in enumerate(workers)]
+
+
+@contextmanager
+def cluster_of(tmp_path: Path, *nodes: dict[str, Any]) -> Iterator[Cluster]:
+    """An embedded cluster with these nodes, Ready."""
     host = EmbeddedHost()
     try:
         cluster = Cluster(host)
-        for index in range(NODES):
-            cluster.create(node_object(f"node-{index}"))
+        for node in nodes:
+            cluster.create(node)
         cluster.wait(
             lambda: all(is_ready(node, untainted=True) for node in cluster.list("Node")["items"]),
             "the nodes to be Ready",
         )
-        scheduler = SchedulerProcess(host.kubeconfig, "--leader-elect=false")
         try:
-            scheduler.wait_for("synced")
-            tools = tmp_path / "tools"
-            tools.mkdir()
-            (tools / "kubectl").symlink_to(kubectl)
-            python = Path(sys.executable).parent
-            yield {
-                "KUBECONFIG": str(host.kubeconfig),
-                "KUBECACHEDIR": str(tmp_path / "cache"),
-                "PATH": f"{tools}{os.pathsep}{python}{os.pathsep}{os.environ['PATH']}",
-            }
+            yield cluster
         finally:
-            scheduler.close()
             cluster.close()
     finally:
         host.stop()
+
+
+def environment(cluster: Cluster, tmp_path: Path) -> dict[str, str]:
+    """In which `kubectl` and `fairlead` find the cluster."""
+    (kubectl,) = programs("kubectl")
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "kubectl").symlink_to(kubectl)
+    python = Path(sys.executable).parent
+    return {
+        "KUBECONFIG": str(cluster.kubeconfig),
+        "KUBECACHEDIR": str(tmp_path / "cache"),
+        "PATH": f"{tools}{os.pathsep}{python}{os.pathsep}{os.environ['PATH']}",
+    }
 
 
 def test_the_readme_names_the_two_commands() -> None:

@@ -78,7 +78,7 @@ async def service_url(client: Client, namespace: str, name: str, *, https: bool 
         service = await client.get(known("Service"), name, namespace, kind=_Service)
     except NotFound:
         raise BadInput(
-            f"there is no Service {name} in namespace {namespace}: make it first (deploy/extender.yaml), "
+            f"there is no Service {name} in namespace {namespace}: make it first (deploy/extender), "
             "or give the address with --url http://HOST:PORT"
         ) from None
     address = service.spec.cluster_ip
