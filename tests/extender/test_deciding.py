@@ -284,6 +284,21 @@ def test_whoever_has_a_node_or_is_gone_waits_no_more() -> None:
     assert not scene.deciding.waiting
 
 
+def test_when_pods_that_were_passed_on_leave_the_split_is_made_up_for() -> None:
+    scene = Scene()
+    scene.marked = {"spot"}
+    for number in range(10):
+        assert scene.schedule(f"p{number}") == "on-demand"
+    scene.marked = set()
+
+    # Whoever is evicted, the next pod goes where the split lacks one: until seven of ten are on spot.
+    for number in (0, 3, 6, 9, 1, 2, 4):
+        scene.gone(f"p{number}")
+        assert scene.schedule(f"q{number}") == "spot"
+    scene.gone("p5")
+    assert scene.schedule("q5") == "on-demand"
+
+
 def test_a_pod_beyond_every_max_is_refused_everywhere() -> None:
     scene = Scene(policy("burst", {**SPOT, "max": 1}, {**ON_DEMAND, "min": 0, "max": 1}))
     scene.schedule("p1")

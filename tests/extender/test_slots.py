@@ -45,8 +45,8 @@ def test_every_slot_has_one_holder_and_the_lowest_free_one_is_given(steps: list[
         elif what == "stranger":
             if one.uid not in model:
                 slots.shown(member(name, tier=NAMES[number % 2]), "n")
-                slots.settle(tiers)
-                model[one.uid] = slots.holders[one.uid].slot, None
+                model[one.uid] = 0, None
+                _settle(slots, tiers, model, coming=0)
         elif what == "bind":
             if model.get(one.uid, (0, None))[1] is not None:
                 index = tiers.of_slot(model[one.uid][0])
@@ -61,7 +61,7 @@ def test_every_slot_has_one_holder_and_the_lowest_free_one_is_given(steps: list[
             }
             model.pop(one.uid, None)
             slots.expire(now)
-            slots.settle(tiers)
+            _settle(slots, tiers, model, coming=one.uid not in slots.holders)
             slot = slots.next_slot(one.uid, None)
             taken = {slot for slot, _ in model.values()}
             assert slot == min(set(range(1, len(taken) + 2)) - taken)
@@ -72,6 +72,26 @@ def test_every_slot_has_one_holder_and_the_lowest_free_one_is_given(steps: list[
     assert len(set(held.values())) == len(held)
     assert sum(slots.counts.values()) == len(held)
     assert sum(slots.on_node.values()) == sum(since is None for _, since in model.values())
+
+
+def _settle(slots: Slots, tiers: Tiers, model: dict[str, tuple[int, float | None]], coming: int) -> None:
+    """Only pods without a slot and pods in another tier than their slot's may change theirs."""
+
+    def fits(uid: str) -> bool:
+        index = tiers.of_slot(slots.holders[uid].slot)
+        return index is not None and NAMES[index] == slots.holders[uid].tier
+
+    kept = {
+        uid: slot
+        for uid, (slot, since) in model.items()
+        if slot and uid in slots.holders and (since is not None or fits(uid))
+    }
+    slots.settle(tiers, coming)
+    assert all(slots.holders[uid].slot == slot for uid, slot in kept.items())
+    for uid, (slot, since) in model.items():
+        if uid in slots.holders and since is None:
+            model[uid] = slots.holders[uid].slot, None
+            assert model[uid][0] == slot or not slot or fits(uid)
 
 
 def test_pods_found_running_get_slots_no_higher_than_their_number() -> None:

@@ -243,7 +243,7 @@ class Deciding:
             return None
         slots = self.groups.setdefault(ask.place.key, Slots())
         slots.expire(now)
-        slots.settle(ask.tiers)
+        slots.settle(ask.tiers, coming=ask.member.uid not in slots.holders)
         return slots
 
     def _choose(

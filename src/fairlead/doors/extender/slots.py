@@ -38,6 +38,8 @@ class Held:
     """Whether the webhook gave it its slot: then its marks are not ours to write."""
     costed: bool | None = None
     """Whether its deletion cost is the user's; None: nobody looked."""
+    fixed: bool = False
+    """Whether its slot is an ordinal's and never changes."""
 
 
 class Slots:
@@ -59,20 +61,38 @@ class Slots:
         self._top = 0
         self._assumed: dict[str, None] = {}  # in the order they were asked about
         self._homeless: dict[str, tuple[Member, str]] = {}  # placed, and without a slot yet
+        self._misfits: dict[str, dict[str, None]] = {}  # by tier of their node: slot of another tier
 
     def __len__(self) -> int:
         return len(self.holders) + len(self._homeless)
 
-    def settle(self, tiers: Tiers) -> None:
-        """Give slots to pods on nodes that hold none; `tiers` are the policy's as they hold now.
+    def settle(self, tiers: Tiers, coming: int = 0) -> None:
+        """Give slots to pods on nodes that hold none, and better ones to those that fit theirs ill.
 
-        A pod gets the slot that it is marked with, else one of its node's tier, else the lowest: the
-        rebalancer sees that slot and node do not go together. None is beyond the number of pods.
+        A pod gets the slot that it is marked with, else one of its node's tier, else the lowest. One that
+        was passed on holds a slot of the tier it should be in; when a slot of the tier where it is becomes
+        free, it changes to that, and the next pod goes where the split lacks one. None is beyond the
+        number of pods, with those that are `coming`. `tiers` are the policy's as they hold now.
         """
         self._use(tiers)
-        if not self._homeless:
+        size = len(self) + coming
+        if self._homeless:
+            self._take_in(tiers, size)
+        if not self._misfits:
             return
-        size = len(self)
+        self._reach(size)
+        for index, tier in enumerate(tiers.tiers):
+            misfits = self._misfits.get(tier.name, {})
+            while misfits and (slot := self._lowest_of(index)) is not None and slot <= size:
+                uid = next(iter(misfits))
+                held = self.holders[uid]
+                del self._taken[held.slot]
+                self._offer(held.slot)
+                held.slot = slot
+                self._taken[slot] = uid
+                del misfits[uid]
+
+    def _take_in(self, tiers: Tiers, size: int) -> None:
         waiting, self._homeless = self._homeless, {}
         unnumbered = []
         for member, node in sorted(waiting.values(), key=lambda one: (one[0].created, one[0].name)):
@@ -110,7 +130,16 @@ class Slots:
         self._release(member.uid)
         self._displace(slot)
         self._taken[slot] = member.uid
-        held = self.holders[member.uid] = Held(slot, tier, "", now, member.name, member.slot, costed=costed)
+        held = self.holders[member.uid] = Held(
+            slot,
+            tier,
+            "",
+            now,
+            member.name,
+            member.slot,
+            costed=costed,
+            fixed=member.ordinal is not None,
+        )
         self._count(held, 1)
         self._assumed[member.uid] = None
         self._homeless.pop(member.uid, None)
@@ -126,8 +155,10 @@ class Slots:
             if not node:
                 return False
             self._count(held, -1)
+            self._misfits.get(held.tier, {}).pop(uid, None)
             held.tier, held.node = member.tier, node
             self._count(held, 1)
+            self._compare(uid, held)
             settled = held.assumed_at is not None
             held.assumed_at = None
             self._assumed.pop(uid, None)
@@ -168,6 +199,9 @@ class Slots:
         self._tiers = tiers
         top, self._top, self._heaps = self._top, 0, {}
         self._reach(top)
+        self._misfits.clear()
+        for uid, held in self.holders.items():
+            self._compare(uid, held)
 
     def _reach(self, slot: int) -> None:
         """Have every slot up to this one in a heap or taken."""
@@ -201,9 +235,17 @@ class Slots:
         self._displace(slot)
         self._taken[slot] = member.uid
         held = self.holders[member.uid] = Held(
-            slot, member.tier, node, None, member.name, member.slot, admitted=bool(member.token)
+            slot,
+            member.tier,
+            node,
+            None,
+            member.name,
+            member.slot,
+            admitted=bool(member.token),
+            fixed=member.ordinal is not None,
         )
         self._count(held, 1)
+        self._compare(member.uid, held)
 
     def _displace(self, slot: int) -> None:
         """A StatefulSet's ordinal has its slot whoever held it before: there is one pod of an ordinal."""
@@ -216,9 +258,18 @@ class Slots:
         if held is None:
             return
         self._assumed.pop(uid, None)
+        self._misfits.get(held.tier, {}).pop(uid, None)
         del self._taken[held.slot]
         self._count(held, -1)
         self._offer(held.slot)
+
+    def _compare(self, uid: str, held: Held) -> None:
+        """Note a pod that holds another tier's slot."""
+        if self._tiers is None or not held.node or held.fixed or held.admitted:
+            return
+        index = self._tiers.of_slot(held.slot)
+        if index is None or self._tiers.tiers[index].name != held.tier:
+            self._misfits.setdefault(held.tier, {})[uid] = None
 
     def _count(self, held: Held, change: int) -> None:
         self.counts[held.tier] = self.counts.get(held.tier, 0) + change
