@@ -1,0 +1,250 @@
+"""Calls as kube-scheduler makes them, answered by a running extender; both clusters, no scheduler needed."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import random
+import ssl
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from fairlead.rig.processes import free_ports
+from support.cluster import Cluster
+from support.extender import Extended, extended
+from support.manifests import replica_set
+from support.policies import add_policy, plain_policy, serve_policies
+from support.wire import PATIENCE_S
+
+
+@pytest.fixture
+def asked(cluster: Cluster) -> Iterator[Extended]:
+    """An extender that nobody but the test calls."""
+    (port,) = free_ports(1)
+    with extended(cluster, port) as own:
+        yield own
+
+
+def pod(corner: Extended, name: str = "web-1", **metadata: Any) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": corner.cluster.namespace, "uid": f"uid-{name}", **metadata}
+    return {"metadata": metadata, "spec": {"containers": []}, "status": {}}
+
+
+def owned(corner: Extended, replicas: int = 10) -> dict[str, Any]:
+    """Metadata of a pod of a ReplicaSet that the cluster has, and makes no pods of its own for."""
+    made = replica_set("web", replicas, pods=corner.here({"schedulerName": "nobody"}))
+    found = corner.cluster.try_create(made)
+    uid = (found.ok() if found.status == 201 else corner.cluster.get("ReplicaSet", "web"))["metadata"]["uid"]
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": uid, "controller": True}
+    return {"ownerReferences": [owner], "labels": {"app": "web"}}
+
+
+def test_filter_returns_the_names_of_one_tier(asked: Extended) -> None:
+    asked.nodes()
+    asked.run()
+    names = asked.of_tier("spot") + asked.of_tier("on-demand")
+    metadata = owned(asked)
+
+    tiers = []
+    for number in range(10):
+        body = {"Pod": pod(asked, f"web-{number}", **metadata), "Nodes": None, "NodeNames": names}
+        status, answer = asked.post("filter", body)
+        assert status == 200
+        assert answer["Nodes"] is None
+        assert answer["Error"] == ""
+        (tier,) = {tier for tier in ("spot", "on-demand") if answer["NodeNames"] == asked.of_tier(tier)}
+        tiers.append(tier)
+    assert (tiers.count("on-demand"), tiers.count("spot")) == (3, 7)
+
+
+def test_whole_nodes_are_answered_with_the_same_nodes(asked: Extended) -> None:
+    asked.nodes()
+    asked.run()
+    names = asked.of_tier("spot") + asked.of_tier("on-demand")
+    nodes = [asked.cluster.get("Node", name) for name in names]
+    body = {"Pod": pod(asked), "Nodes": {"metadata": {}, "items": nodes}, "NodeNames": None}
+    status, answer = asked.post("filter", body)
+
+    assert status == 200
+    assert answer["NodeNames"] is None
+    assert answer["Nodes"]["items"] == [one for one in nodes if one["metadata"]["name"] in names[2:]]
+
+
+def test_a_pod_that_no_policy_governs_may_go_anywhere(asked: Extended) -> None:
+    asked.nodes(1, 1)
+    asked.run()
+    names = asked.of_tier("spot") + asked.of_tier("on-demand")
+    stranger = pod(asked) | {"metadata": {"name": "a", "namespace": "elsewhere", "uid": "u"}}
+
+    status, answer = asked.post("filter", {"Pod": stranger, "Nodes": None, "NodeNames": names})
+    assert (status, answer["NodeNames"]) == (200, names)
+    status, answer = asked.post("prioritize", {"Pod": stranger, "Nodes": None, "NodeNames": names})
+    assert answer == [{"Host": name, "Score": 0} for name in names]
+
+
+def test_no_node_of_the_tier_on_offer_is_explained_node_by_node(asked: Extended) -> None:
+    asked.nodes(1, 1)
+    asked.run()
+    names = asked.of_tier("spot")
+    _, answer = asked.post("filter", {"Pod": pod(asked), "Nodes": None, "NodeNames": [*names, "unseen"]})
+
+    assert answer["NodeNames"] == []
+    assert answer["FailedAndUnresolvableNodes"] == {
+        names[0]: "node(s) outside tier on-demand of placement policy web"
+    }
+    assert list(answer["FailedNodes"]) == ["unseen"]
+
+
+def test_scores_are_between_zero_and_ten(asked: Extended) -> None:
+    asked.nodes()
+    asked.run(asked.policy(enforce="preferred"))
+    names = asked.of_tier("spot") + asked.of_tier("on-demand")
+    body = {"Pod": pod(asked), "Nodes": None, "NodeNames": names}
+    _, answer = asked.post("filter", body)
+    assert answer["NodeNames"] == names
+    _, answer = asked.post("prioritize", body)
+
+    assert [(one["Host"], one["Score"]) for one in answer] == list(zip(names, (0, 0, 10, 10), strict=True))
+
+
+def test_preemption_drops_candidates_outside_the_tier_and_keeps_victims(asked: Extended) -> None:
+    asked.nodes(1, 1)
+    asked.run()
+    (spot,), (safe,) = asked.of_tier("spot"), asked.of_tier("on-demand")
+    victims = {"Pods": [{"UID": "v1"}, {"UID": "v2"}], "NumPDBViolations": 1}
+    body = {
+        "Pod": pod(asked),
+        "NodeNameToVictims": None,
+        "NodeNameToMetaVictims": {spot: victims, safe: victims},
+    }
+    status, answer = asked.post("preempt", body)
+
+    assert status == 200
+    assert answer == {"NodeNameToMetaVictims": {safe: victims}}
+
+
+def test_whatever_comes_as_a_body_gets_a_clean_answer(
+    asked: Extended, count: Callable[[int, int], int]
+) -> None:
+    asked.nodes(1, 1)
+    asked.run()
+    names = asked.of_tier("spot") + asked.of_tier("on-demand")
+    good = {
+        "filter": {"Pod": pod(asked), "Nodes": None, "NodeNames": names},
+        "prioritize": {"Pod": pod(asked), "Nodes": {"items": [{"metadata": {"name": names[0]}}]}},
+        "preempt": {"Pod": pod(asked), "NodeNameToMetaVictims": {names[0]: {"Pods": [{"UID": "u"}]}}},
+    }
+    rng = random.Random(7)
+    connection = http.client.HTTPConnection("127.0.0.1", asked.port, timeout=PATIENCE_S)
+    seen = {200: 0, 400: 0}
+    for _ in range(count(300, 5000)):
+        verb = rng.choice(list(good))
+        connection.request("POST", f"/{verb}", spoilt(good[verb], rng))
+        answer = connection.getresponse()
+        said = json.loads(answer.read())
+        seen[answer.status] += 1
+        assert answer.status == 200 or said["Error"], said
+    connection.close()
+
+    assert seen[400] > seen[200] > 0
+    assert not asked.replicas[0].log("not_decided")
+    assert asked.read("/livez") == (200, "ok")
+
+
+def spoilt(body: dict[str, Any], rng: random.Random) -> bytes:
+    """A body with something wrong with it: bytes, types, or parts missing."""
+    raw = bytearray(json.dumps(body).encode())
+    how = rng.randrange(5)
+    if how == 0:
+        for _ in range(rng.randrange(1, 8)):
+            raw[rng.randrange(len(raw))] = rng.randrange(256)
+        return bytes(raw)
+    if how == 1:
+        return bytes(raw[: rng.randrange(len(raw))])
+    if how == 2:
+        return rng.randbytes(rng.randrange(200))
+    odd: list[Any] = [None, 0, -1, 1e300, "", "x", [], {}, [None], {"a": None}, True, "\ud83d\ude00"]
+    changed = json.loads(raw)
+    at: Any = changed
+    while True:
+        keys = list(at) if isinstance(at, dict) else list(range(len(at)))
+        if not keys:
+            return json.dumps(changed).encode()
+        key = rng.choice(keys)
+        if how == 3 and isinstance(at, dict) and rng.random() < 0.4:
+            del at[key]
+            return json.dumps(changed).encode()
+        if not isinstance(at[key], dict | list) or rng.random() < 0.3:
+            at[key] = rng.choice(odd)
+            return json.dumps(changed).encode()
+        at = at[key]
+
+
+def test_one_replica_answers_and_the_other_stands_by(asked: Extended) -> None:
+    asked.nodes(1, 1)
+    asked.run()
+    first_port = asked.port
+    (asked.port,) = free_ports(1)
+    standby = asked.start(asked.port)
+    standby.wait_for("synced")
+    body = {"Pod": pod(asked), "Nodes": None, "NodeNames": asked.of_tier("on-demand")}
+
+    status, said = asked.read("/readyz")
+    assert status == 503
+    assert "leading failed: another replica leads" in said
+    status, answer = asked.post("filter", body)
+    assert status == 503
+    assert "another replica leads" in answer["Error"]
+
+    assert asked.replicas[0].stop() == 0
+    standby.wait_for("answering")
+    assert asked.read("/readyz") == (200, "ok")
+    status, answer = asked.post("filter", body)
+    assert (status, answer["NodeNames"]) == (200, asked.of_tier("on-demand"))
+    asked.port = first_port
+
+
+def test_https_is_spoken_with_a_certificate(asked: Extended) -> None:
+    pair = asked.cluster.host.serving_pair()
+    cert, key = asked.folder / "tls.crt", asked.folder / "tls.key"
+    cert.write_bytes(pair.public)
+    key.write_bytes(pair.private)
+    asked.nodes(1, 1)
+    asked.run(arguments=(f"--tls-cert-file={cert}", f"--tls-key-file={key}"))
+    trusting = ssl.create_default_context(cadata=asked.cluster.host.ca_pem.decode())
+    connection = http.client.HTTPSConnection("127.0.0.1", asked.port, context=trusting, timeout=PATIENCE_S)
+    names = asked.of_tier("on-demand")
+    body = {"Pod": pod(asked), "Nodes": None, "NodeNames": names}
+    connection.request("POST", "/filter", json.dumps(body))
+
+    assert json.loads(connection.getresponse().read())["NodeNames"] == names
+    connection.close()
+
+
+def test_that_nobody_ever_called_is_said_in_log_metric_and_status(asked: Extended) -> None:
+    serve_policies(asked.cluster)
+    made = add_policy(asked.cluster, plain_policy(match={"namespaces": [asked.cluster.namespace]}))
+    name = made["metadata"]["name"]
+    path = f"/apis/fairlead.dev/v1alpha1/placementpolicies/{name}"
+    accepted = {"type": "Accepted", "status": "True"}
+    asked.cluster.wire.request(
+        "PATCH",
+        f"{path}/status",
+        {"status": {"conditions": [accepted]}},
+        content_type="application/merge-patch+json",
+    ).ok()
+    asked.run(arguments=("--report-after=1s",))
+
+    def condition() -> dict[str, Any]:
+        status = asked.cluster.wire.request("GET", path).ok()["status"]
+        return {one["type"]: one for one in status["conditions"]}.get("ExtenderCalled", {})
+
+    asked.replicas[0].wait_for("never_called")
+    asked.cluster.wait(lambda: condition().get("status") == "False", "the condition")
+    assert "fairlead_extender_never_called 1.0" in asked.read("/metrics")[1]
+
+    asked.post("filter", {"Pod": pod(asked), "Nodes": None, "NodeNames": []})
+    asked.cluster.wait(lambda: condition().get("status") == "True", "the condition to change")
+    assert "fairlead_extender_never_called 0.0" in asked.read("/metrics")[1]
