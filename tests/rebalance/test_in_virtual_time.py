@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairlead.engine.rebalance import Move
+from fairlead.policy.rule import Tiers
 from fairlead.world.autoscaler import Pacing
 from fairlead.world.spot import Supply
 from support.placed import Placed
@@ -235,3 +236,26 @@ def test_whatever_happens_nobody_is_moved_below_a_budget_and_all_comes_to_rest(
     before = len(cluster.placement.done)
     cluster.after(3600)
     assert len(cluster.placement.done) == before, "it never comes to rest"
+
+
+JUMPY = [
+    {"name": "spot", "nodes": {"capacity": "spot"}, "max": "20%"},
+    {"name": "on-demand", "nodes": {"capacity": "on-demand"}, "max": "20%"},
+]
+
+
+@pytest.mark.parametrize("replicas", range(1, 12))
+def test_where_the_rule_is_not_nested_the_split_is_mended(replicas: int) -> None:
+    """From four to five pods both maxes grow by one: no order of slots has both."""
+    used = policy("web", *JUMPY, {"name": "rest", "nodes": {"capacity": "other"}}, rebalance=QUICK)
+    cluster = Placed(used, spot=1, on_demand=1)
+    cluster.add_node("o1", "other")
+    cluster.deployment("web", 3)
+    cluster.after(10)
+    cluster.scale("web", replicas)
+    cluster.after(1200)
+    wanted = dict(zip(("spot", "on-demand", "other"), Tiers(used.spec.tiers).split(replicas), strict=True))
+    assert cluster.split("web") == {tier: pods for tier, pods in sorted(wanted.items()) if pods}
+    before = len(cluster.placement.done)
+    cluster.after(3600)
+    assert len(cluster.placement.done) == before

@@ -14,7 +14,7 @@ from typing import Literal
 from fairlead.policy.model import PlacementPolicy
 from fairlead.policy.rule import Tiers
 
-__all__ = ["Choice", "Why", "choose", "within_min"]
+__all__ = ["Choice", "Why", "choose", "may_jump", "within_min"]
 
 Why = Literal["rule", "single", "min", "fallback", "stuck", "full"]
 """``rule``: the slot's own tier. ``single``: where single replicas go. ``min``: its own tier, although that
@@ -60,7 +60,10 @@ def choose(
     if own is None:
         return Choice(None, "full")
     pods = max(slot, desired or 0)
-    firm = not spec.tiers[own].fallback and within_min(tiers, slot, pods)
+    within = within_min(tiers, slot, pods)
+    if held is not None and sum(held.values()) + 1 == desired and may_jump(tiers):
+        own, within = _mended(tiers, own, within, desired, held)
+    firm = not spec.tiers[own].fallback and within
     if spec.tiers[own].name not in unavailable:
         return Choice(own, "rule", firm=firm)
     if firm:
@@ -80,6 +83,31 @@ def within_min(tiers: Tiers, slot: int, pods: int) -> bool:
     if own is None:
         return False
     return tiers.rank(slot) <= tiers.mins(pods)[own]
+
+
+def may_jump(tiers: Tiers) -> bool:
+    """Whether the rule may not be nested: it takes two percentages to round up at the same step."""
+    amounts = [amount for tier in tiers.tiers for amount in (tier.min, tier.max)]
+    return sum(isinstance(amount, str) for amount in amounts) > 1
+
+
+def _mended(tiers: Tiers, own: int, within: bool, pods: int, held: Mapping[str, int]) -> tuple[int, bool]:
+    """The tier of the last pod that a group lacks, and whether it is of the tier's min.
+
+    Where the rule is not nested, no fixed tier for a slot gives an exact split at every number. The one
+    that completes the group can: it goes where a pod is missing. So the rebalancer has something to move
+    a pod to, and who is already right stays.
+    """
+    have = [held.get(tier.name, 0) for tier in tiers.tiers]
+    want = tiers.split(pods)
+    if have[own] < want[own]:
+        return own, within
+    missing = [index for index, number in enumerate(have) if number < want[index]]
+    if not missing:
+        return own, within
+    mins = tiers.mins(pods)
+    best = min(missing, key=lambda index: (have[index] >= mins[index], index))
+    return best, have[best] < mins[best]
 
 
 def _room(tiers: Tiers, index: int, slot: int, pods: int, held: int) -> bool:

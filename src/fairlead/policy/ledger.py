@@ -60,11 +60,12 @@ class Ledger:
     _by_token: dict[str, Entry] | None = field(default=None, init=False, repr=False, compare=False)
     """Made when first asked for."""
 
-    def counts(self) -> dict[str, int]:
-        """How many slots each tier holds."""
+    def counts(self, but: int | None = None) -> dict[str, int]:
+        """How many slots each tier holds; `but` is a slot that does not count: it is about to be taken."""
         found: dict[str, int] = {}
         for entry in self.entries:
-            found[entry.tier] = found.get(entry.tier, 0) + 1
+            if entry.slot != but:
+                found[entry.tier] = found.get(entry.tier, 0) + 1
         return found
 
     def of_token(self, token: str) -> Entry | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from fairlead.policy.choice import Choice, choose
+from fairlead.policy.choice import Choice, choose, may_jump
 from fairlead.policy.groups import ordinal_of
 from fairlead.policy.ledger import Ledger
 from fairlead.policy.model import PlacementPolicy
@@ -55,7 +55,7 @@ def place(
             desired=workload.replicas if one_workload else len(ledger.entries) + 1,
             single=workload.is_single(slot if one_workload else None),
             unavailable=unavailable,
-            held=ledger.counts() if unavailable else None,
+            held=ledger.counts(but=slot) if unavailable or may_jump(tiers) else None,
         )
         index = chosen[slot].tier
         return "" if index is None else policy.spec.tiers[index].name
