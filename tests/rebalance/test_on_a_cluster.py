@@ -11,7 +11,7 @@ import pytest
 
 from support.manifests import budget
 from support.rebalancing import PACE, Rebalanced
-from support.workloads import is_ready
+from support.workloads import is_ready, rolled_out
 
 Manifest = dict[str, Any]
 
@@ -39,6 +39,61 @@ def test_all_spot_lost_at_once_never_takes_a_workload_below_its_budget(corner: R
     corner.running(spot_and_on_demand(corner))
     corner.cluster.create(budget("web", {"app": "web"}, minAvailable=4))
     corner.corner.deploy("web", 10)
+    corner.lies("web", spot=6, on_demand=4)
+
+    with corner.corner.watching("web") as moments:
+        corner.lose(*corner.nodes("spot"))
+        corner.lies("web", on_demand=10)
+        corner.corner.nodes(spot=2, on_demand=0)
+        corner.lies("web", spot=6, on_demand=4)
+        assert least_ready(moments()) >= 4
+
+
+@pytest.mark.slow
+def test_all_spot_lost_during_a_rollout_never_takes_a_workload_below_its_budget(corner: Rebalanced) -> None:
+    corner.corner.nodes()
+    corner.running(spot_and_on_demand(corner))
+    corner.cluster.create(budget("web", {"app": "web"}, minAvailable=4))
+    corner.corner.deploy("web", 10)
+    corner.lies("web", spot=6, on_demand=4)
+
+    with corner.corner.watching("web") as moments:
+        corner.cluster.patch(
+            "Deployment", "web", {"spec": {"template": {"metadata": {"labels": {"v": "2"}}}}}
+        )
+        corner.lose(*corner.nodes("spot"))
+        rolled_out(corner.cluster, "web", 10)
+        corner.lies("web", on_demand=10)
+        corner.corner.nodes(spot=2, on_demand=0)
+        corner.lies("web", spot=6, on_demand=4)
+        assert least_ready(moments()) >= 4
+
+
+@pytest.mark.slow
+def test_without_a_budget_ready_pods_never_drop_below_the_min(corner: Rebalanced) -> None:
+    own = corner.corner
+    own.nodes()
+    corner.running(own.policy("web", rebalance=PACE, fallback=NEVER))
+    own.deploy("web", 10)
+    corner.lies("web", spot=7, on_demand=3)
+
+    with own.watching("web") as moments:
+        corner.lose(*corner.nodes("spot"))
+        corner.lies("web", on_demand=10)
+        own.nodes(spot=2, on_demand=0)
+        corner.lies("web", spot=7, on_demand=3)
+        assert least_ready(moments()) >= 3
+
+
+@pytest.mark.slow
+def test_all_spot_lost_and_back_through_our_own_scheduler(corner: Rebalanced) -> None:
+    corner.corner.nodes()
+    name = f"--scheduler-name={corner.cluster.unique('fairlead')}"
+    corner.write(spot_and_on_demand(corner))
+    corner.door("scheduler", name, "--leader-elect=false").wait_for("synced")
+    corner.start(name).wait_for("synced")
+    corner.cluster.create(budget("web", {"app": "web"}, minAvailable=4))
+    corner.corner.deploy("web", 10, pods={"schedulerName": corner.cluster.unique("fairlead")})
     corner.lies("web", spot=6, on_demand=4)
 
     with corner.corner.watching("web") as moments:

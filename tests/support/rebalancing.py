@@ -34,16 +34,24 @@ class Rebalanced:
         self.doors: list[DoorProcess] = []
         self._file = folder / "rebalanced.yaml"
 
+    def write(self, *policies: Manifest) -> None:
+        """Write the file."""
+        self._file.write_text(yaml.safe_dump_all(policies))
+
     def policies(self, *policies: Manifest) -> None:
         """Write the file, and start a webhook that reads it."""
-        self._file.write_text(yaml.safe_dump_all(policies))
+        self.write(*policies)
         self.corner.run(*policies)
 
     def start(self, *arguments: str) -> DoorProcess:
         """Start a rebalancer."""
+        return self.door("rebalance", *arguments)
+
+    def door(self, command: str, *arguments: str) -> DoorProcess:
+        """Start a door that reads the file."""
         door = DoorProcess(
             self.cluster.kubeconfig,
-            "rebalance",
+            command,
             f"--policies={self._file}",
             f"--system-namespace={self.corner.system}",
             *arguments,
