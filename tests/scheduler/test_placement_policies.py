@@ -22,8 +22,8 @@ from support.workloads import is_ready
 
 Manifest = dict[str, Any]
 
-# Longer than any test: what happens within one did not wait for it.
-NEVER = {"after": "1h", "coolDown": "1s"}
+# Longer than any test: what happens within one did not wait for it, and nobody tries a tier without nodes.
+NEVER = {"after": "1h", "coolDown": "1h"}
 
 
 @pytest.fixture
