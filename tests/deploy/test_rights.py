@@ -37,6 +37,8 @@ def end(cluster: Shipped) -> None:
     """As if no scheduler had ever run here."""
     cluster.end_schedulers()
     cluster.plane.kubectl("delete", "leases", "--all", f"--namespace={NAMESPACE}")
+    cluster.plane.kubectl("delete", "placementpolicies", "--all")
+    cluster.plane.kubectl("taint", "node", "node-2", "rights-", check=False)
 
 
 def pod(name: str, namespace: str, *, cpu: str = "100m", claim: str = "", **spec: Any) -> Obj:
@@ -208,6 +210,33 @@ def own(cluster: Shipped, namespace: str) -> None:
     cluster.apply(member)
 
 
+def tolerate(cluster: Shipped, namespace: str) -> None:
+    """A policy whose only tier is tainted: a pod that nobody admitted does not tolerate that yet.
+
+    Other pods may go there all the same, and need to.
+    """
+    taint = f"rights={namespace}:PreferNoSchedule"
+    cluster.plane.kubectl("taint", "node", "node-2", taint, "--overwrite")
+    policy = {
+        "apiVersion": "fairlead.dev/v1alpha1",
+        "kind": "PlacementPolicy",
+        "metadata": {"name": namespace},
+        "spec": {
+            "match": {"namespaces": [namespace], "labels": {"app": "tolerating"}},
+            "tiers": [
+                {
+                    "name": "tainted",
+                    "names": ["node-2"],
+                    "tolerations": [{"key": "rights", "operator": "Exists"}],
+                }
+            ],
+        },
+    }
+    governed = pod("tolerating", namespace)
+    governed["metadata"]["labels"] = {"app": "tolerating"}
+    cluster.apply(policy, governed)
+
+
 def many(cluster: Shipped, namespace: str) -> None:
     cluster.apply(*(pod(f"many-{index}", namespace, cpu="10m") for index in range(20)))
 
@@ -225,6 +254,7 @@ DEEDS: dict[Right, tuple[Deed, tuple[str, ...]]] = {
     Right("", "events", "create"): (bind, ()),
     Right("", "pods/status", "patch"): (hold, ()),
     Right("", "events", "patch"): (hold_twice_for_the_same_reason, ()),
+    Right("", "pods", "patch"): (tolerate, ()),
     Right("", "pods/eviction", "create"): (preempt, ()),
     Right("", "pods", "delete"): (preempt, ("--evict=delete",)),
     Right("", "persistentvolumeclaims", "patch"): (claim, ()),

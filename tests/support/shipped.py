@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 from fairlead.rig.controlplane import ControlPlane
-from fairlead.rig.installed import ACCOUNT, DEPLOY, NAMESPACE, shipped_kubeconfig, shipped_rights
+from fairlead.rig.installed import DEPLOY, NAMESPACE, shipped_kubeconfig, shipped_rights
 from support.examples import EXAMPLES
 from support.rig import programs
 from support.scheduler import SchedulerProcess
@@ -27,12 +27,14 @@ from support.wire import PATIENCE_S
 Obj = dict[str, Any]
 
 _PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kwok", "kubectl")
-_USER = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
 _POLICY = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
     "omitStages": ["RequestReceived"],
-    "rules": [{"level": "Metadata", "users": [_USER]}, {"level": "None"}],
+    "rules": [
+        {"level": "Metadata", "userGroups": [f"system:serviceaccounts:{NAMESPACE}"]},
+        {"level": "None"},
+    ],
 }
 
 
@@ -205,6 +207,7 @@ def shipped_on(nodes: int, *, watch_lists: bool = True) -> Iterator[Shipped]:
             plane.start_kwok()
             plane.add_nodes(nodes)
             plane.kubectl("apply", "--validate=strict", "-f", str(EXAMPLES / "crds"))
+            plane.kubectl("apply", "--validate=strict", "-k", str(DEPLOY / "crds"))
             plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
             own = Shipped(plane, folder)
             try:
