@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from fairlead.engine.core.actions import BindPod, MarkTiers
-from fairlead.engine.core.events import MarksAre, PoliciesAre
+from fairlead.engine.core.events import MarksAre, PoliciesAre, Promised
 from fairlead.engine.settings import Settings
 from fairlead.policy.marks import Marks
 from fairlead.policy.names import DELETION_COST, POLICY_ANNOTATION, SLOT_ANNOTATION, TIER_ANNOTATION
@@ -209,6 +209,14 @@ def test_a_full_tier_passes_its_pods_on_after_a_while_and_says_so_until_then():
     # Others do not wait: the tier is left alone for a minute, then one pod tries it.
     assert world.add(pod("q", created=130)).bound["default/q"] == "virtual"
     assert world.evicted == world.released == []
+
+
+def test_a_pod_for_which_a_node_is_on_its_way_is_patient_again():
+    burst = policy("burst", BASE, BURST, groupBy="policy")
+    world = under(burst, things=[node("n1", cpu=1), VIRTUAL, pod("a"), pod("b", created=1)])
+    world.after(100).tell(Promised("uid-default-b", EPOCH.timestamp() + world.now))
+    assert "default/b" not in world.after(110).bound
+    assert world.after(15).bound["default/b"] == "virtual"
 
 
 def test_a_min_does_not_fall_back_unless_its_tier_says_so():

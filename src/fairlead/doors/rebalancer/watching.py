@@ -1,7 +1,4 @@
-"""The rebalancer's eyes: everything that it decides from, straight from watches into its machine.
-
-Events of autoscalers are watched by their reasons, so that a cluster's other events cost nothing.
-"""
+"""The rebalancer's eyes: everything that it decides from, straight from watches into its machine."""
 
 from __future__ import annotations
 
@@ -9,10 +6,8 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
-from datetime import datetime
 from typing import Any
 
-import msgspec
 import structlog
 
 from fairlead.client.api import Client
@@ -21,44 +16,15 @@ from fairlead.client.discovery import served
 from fairlead.client.reflector import Reflector
 from fairlead.client.retry import Backoff
 from fairlead.client.view import Added, Deleted, Modified
+from fairlead.doors.promises import Promises
 from fairlead.engine.rebalancer import KINDS, Rebalancer
 from fairlead.errors import ApiError, BadObject, Unreachable
-from fairlead.kube.meta import ObjectMeta, Time
 from fairlead.kube.resources import Resource, known
-from fairlead.policy.fallback import PROMISES
 from fairlead.policy.names import LEDGERS
 
 __all__ = ["Watching"]
 
 _log = structlog.get_logger(__name__)
-
-_EVENT = known("Event")
-
-
-class _About(msgspec.Struct, frozen=True):
-    uid: str = ""
-
-
-class _Series(msgspec.Struct, frozen=True, rename="camel"):
-    last_observed_time: Time | None = None
-
-
-class _Event(msgspec.Struct, frozen=True, rename="camel"):
-    metadata: ObjectMeta
-    involved_object: _About = _About()
-    reason: str = ""
-    event_time: Time | None = None
-    last_timestamp: Time | None = None
-    series: _Series | None = None
-
-    def at(self) -> datetime | None:
-        """When it last happened."""
-        times = (
-            self.event_time,
-            self.last_timestamp,
-            self.series.last_observed_time if self.series is not None else None,
-        )
-        return max((time for time in times if time is not None), default=None)
 
 
 class Watching:
@@ -91,9 +57,8 @@ class Watching:
                     reflector = self._reflect(resource, struct)
                     self._reflectors.append(reflector)
                     group.create_task(self._follow(kind, reflector))
-            for reason in PROMISES:
-                # Hints, not knowledge: nobody waits for them.
-                group.create_task(self._listen(self._reflect(_EVENT, _Event, fields=f"reason={reason}")))
+            promises = Promises(self._client, self._promised, rng=self._rng, clock=self._clock)
+            group.create_task(promises.run())
             self._started.set()
 
     async def synced(self) -> None:
@@ -113,16 +78,8 @@ class Watching:
         """Whether something that matters may have changed unseen at the moment: nobody moves then."""
         return any(one.trouble is not None for one in self._reflectors)
 
-    def _reflect(self, resource: Resource, struct: type[Any], *, fields: str = "") -> Reflector[Any, Any]:
-        return Reflector(
-            self._client,
-            resource,
-            struct,
-            keep=_nothing,
-            fields=fields,
-            rng=self._rng,
-            clock=self._clock,
-        )
+    def _reflect(self, resource: Resource, struct: type[Any]) -> Reflector[Any, Any]:
+        return Reflector(self._client, resource, struct, keep=_nothing, rng=self._rng, clock=self._clock)
 
     async def _follow(self, kind: str, reflector: Reflector[Any, Any]) -> None:
         async for event in _events(reflector, self._changed):
@@ -136,13 +93,9 @@ class Watching:
                 namespace, _, name = event.key.rpartition("/")
                 self._machine.gone(kind, namespace, name, event.uid)
 
-    async def _listen(self, reflector: Reflector[Any, Any]) -> None:
-        async for event in _events(reflector, self._changed):
-            if isinstance(event, Added | Modified) and event.object.involved_object.uid:
-                at = event.object.at()
-                self._machine.promised(
-                    event.object.involved_object.uid, at.timestamp() if at is not None else self._now()
-                )
+    def _promised(self, uid: str, at: float) -> None:
+        self._machine.promised(uid, at)
+        self._changed()
 
     async def _served(self) -> tuple[Resource, ...]:
         """Ask until there is an answer: an API server that is away for a while is no reason to end."""

@@ -90,7 +90,9 @@ class Session:
         self._metrics = metrics
         self._inbox = Inbox()
         self._feed = tiers
-        self._tiering = Tiering(tiers, client, self._inbox.tell) if tiers is not None else None
+        self._tiering = (
+            Tiering(tiers, client, self._inbox.tell, rng=rng, clock=clock) if tiers is not None else None
+        )
         state = self.core.state
         self._watching = Watching(
             client,

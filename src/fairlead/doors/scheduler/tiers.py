@@ -7,16 +7,20 @@ that are still as the core saw them, and then the core is told how things stand.
 
 from __future__ import annotations
 
+import asyncio
+import random
 from collections.abc import Callable, Mapping
 
 import structlog
 
 from fairlead.client.api import Client
+from fairlead.client.clock import Clock
 from fairlead.doors.marks import LiveMarks
 from fairlead.doors.policies import LivePolicies
+from fairlead.doors.promises import Promises
 from fairlead.doors.scheduler.lane import Lane
 from fairlead.engine.core.actions import MarkTiers
-from fairlead.engine.core.events import Event, MarksAre, PoliciesAre
+from fairlead.engine.core.events import Event, MarksAre, PoliciesAre, Promised
 from fairlead.errors import ApiError, FairleadError, LeaseLost, Unreachable
 from fairlead.policy.marks import Mark, Marks
 from fairlead.policy.model import PlacementPolicy
@@ -54,8 +58,18 @@ class TierFeed:
 class Tiering:
     """One session's part of it: see the module. Run it while leading; cancelled, marks may be unwritten."""
 
-    def __init__(self, feed: TierFeed, client: Client, tell: Callable[[Event], None]) -> None:
+    def __init__(
+        self,
+        feed: TierFeed,
+        client: Client,
+        tell: Callable[[Event], None],
+        *,
+        rng: random.Random,
+        clock: Clock,
+    ) -> None:
         self._feed = feed
+        self._promises = Promises(client, self._promised, rng=rng, clock=clock)
+        self._some = asyncio.Event()  # there are policies
         self._client = client
         self._tell = tell
         self._policies: tuple[PlacementPolicy, ...] | None = None
@@ -72,7 +86,10 @@ class Tiering:
         self._feed.listener = self._look
         try:
             self._look()
-            await self._lane.run()
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._lane.run())
+                await self._some.wait()
+                group.create_task(self._promises.run())
         finally:
             self._feed.listener = None
 
@@ -84,6 +101,8 @@ class Tiering:
             if policies or self._policies:
                 events.append(PoliciesAre(policies, self._feed.exempt, self._feed.only_ours))
             self._policies = policies
+            if policies:
+                self._some.set()
         for policy in policies:
             marks = dict(self._feed.marks.of(policy.name))
             if policy.name not in self._unwritten and marks != self._marks.get(policy.name, {}):
@@ -95,6 +114,9 @@ class Tiering:
         """Write what the core marked."""
         self._unwritten[marks.policy] = self._unwritten.get(marks.policy, 0) + 1
         self._lane.put(marks)
+
+    def _promised(self, uid: str, at: float) -> None:
+        self._tell(Promised(uid, at))
 
     def _look(self) -> None:
         for event in self.news():

@@ -120,7 +120,7 @@ class Core:
             case MarksAre():
                 self.state.book.marks_are(event.policy, event.marks)
             case Promised():
-                self.state.book.promised(event.uid)
+                self.state.book.promised(event.uid, event.at)
 
     def _reconsider(self, kind: str) -> None:
         # What made an eviction impossible (two budgets over one pod) may have changed.

@@ -82,9 +82,10 @@ class MarksAre(msgspec.Struct, frozen=True, tag=True, tag_field="event", gc=Fals
 
 
 class Promised(msgspec.Struct, frozen=True, tag=True, tag_field="event", gc=False):
-    """Somebody makes a node for a waiting pod: it need not look for another tier yet."""
+    """Somebody makes a node for a waiting pod, since then: it need not look for another tier yet."""
 
     uid: str
+    at: float
 
 
 Event = Seen | Gone | Unread | BindFailed | EvictFailed | PoliciesAre | MarksAre | Promised

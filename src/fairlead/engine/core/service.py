@@ -319,7 +319,7 @@ class Service:
     def _make_room(self, unit: Unit, placement: Placement, victims: tuple[Victim, ...]) -> None:
         for pod, slot in placement:
             node = self.state.snapshot.nodes.name(slot)
-            self.state.book.promised(pod.metadata.uid)
+            self.state.book.promised(pod.metadata.uid, self.now)
             self.actions.append(NominatePod(pod.metadata.key, pod.metadata.uid, node))
         leaving = {victim.pod.metadata.uid: victim for victim in victims}
         deadline = self.now + self._settings.preemption_timeout_s

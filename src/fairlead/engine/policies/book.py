@@ -85,6 +85,7 @@ class PolicyBook:
         self._again: dict[str, None] = {}  # pods to be planned anew, whatever their answer
         self._since: dict[str, float] = {}  # from when a pod's patience with its tier counts
         self._moved: dict[str, None] = {}  # pods that were sent to another tier than at first
+        self._promised: dict[str, float] = {}  # when somebody last said that a node is on its way
 
     @property
     def active(self) -> bool:
@@ -221,13 +222,15 @@ class PolicyBook:
             return
         if sent.choice.tier is not None and sent.policy.spec.enforce == "required":
             began = now if since is None or uid in self._moved else min(since, now)
-            self._since[uid] = began
+            self._since[uid] = began = max(began, self._promised.get(uid, began))
             self._reaches[sent.policy.name].look_at(began + sent.policy.spec.fallback.after_s)
 
-    def promised(self, uid: str) -> None:
+    def promised(self, uid: str, at: float) -> None:
         """A waiting pod was promised a node, or somebody is making one for it: its patience begins anew."""
-        if self._since.pop(uid, None) is not None:
-            self._moved[uid] = None
+        if self.governs(uid):
+            self._promised[uid] = at = max(at, self._promised.get(uid, at))
+            if uid in self._since:
+                self._since[uid] = max(at, self._since[uid])
 
     def owner(self, kind: str, owner: Workload | Job) -> None:
         """An owner as it now is."""
@@ -429,6 +432,7 @@ class PolicyBook:
         self.sent.pop(uid, None)
         self._since.pop(uid, None)
         self._moved.pop(uid, None)
+        self._promised.pop(uid, None)
 
     def _stir(self, policy: str) -> None:
         self._dirty.update(dict.fromkeys(key for key in self._waiting if key.policy == policy))

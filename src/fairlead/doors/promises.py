@@ -1,0 +1,117 @@
+"""Autoscalers' word that a node is on its way for a pod: events, watched by their reasons.
+
+A cluster's other events cost nothing this way. They are hints, not knowledge: nobody waits for them, and
+who may not read them does without.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from contextlib import aclosing
+from datetime import datetime
+
+import msgspec
+import structlog
+
+from fairlead.client.api import Client
+from fairlead.client.clock import WALL_CLOCK, Clock
+from fairlead.client.reflector import Reflector
+from fairlead.client.view import Added, Modified
+from fairlead.errors import ApiError, Unreachable
+from fairlead.kube.meta import ObjectMeta, Time
+from fairlead.kube.resources import known
+from fairlead.policy.fallback import PROMISES
+
+__all__ = ["Promises"]
+
+_log = structlog.get_logger(__name__)
+
+_EVENT = known("Event")
+_AGAIN_S = 30.0
+
+
+class Promises:
+    """Run it; `tell` hears of each promise: the pod's UID, and when. Cancelled, the watches are closed."""
+
+    def __init__(
+        self,
+        client: Client,
+        tell: Callable[[str, float], None],
+        *,
+        rng: random.Random,
+        clock: Clock = WALL_CLOCK,
+    ) -> None:
+        self._client = client
+        self._tell = tell
+        self._rng = rng
+        self._clock = clock
+
+    async def run(self) -> None:
+        """Watch for ever, or not at all where that is not allowed."""
+        if not await self._allowed():
+            return
+        async with asyncio.TaskGroup() as group:
+            for reason in PROMISES:
+                group.create_task(self._listen(reason))
+
+    async def _allowed(self) -> bool:
+        while True:
+            try:
+                await self._client.read(f"{_EVENT.path()}?limit=1&fieldSelector=reason%3D{PROMISES[0]}")
+                return True
+            except ApiError as error:
+                if error.code == 403:
+                    _log.info("promises_unread", reason=str(error))
+                    return False
+            except Unreachable:
+                pass  # the watches of others say so
+            await asyncio.sleep(_AGAIN_S)
+
+    async def _listen(self, reason: str) -> None:
+        reflector = Reflector(
+            self._client,
+            _EVENT,
+            _Event,
+            keep=_nothing,
+            fields=f"reason={reason}",
+            rng=self._rng,
+            clock=self._clock,
+        )
+        async with aclosing(reflector.batches()) as batches:
+            async for batch in batches:
+                for event in batch:
+                    if isinstance(event, Added | Modified) and event.object.involved_object.uid:
+                        at = event.object.at() or self._clock.wall()
+                        self._tell(event.object.involved_object.uid, at.timestamp())
+
+
+class _About(msgspec.Struct, frozen=True):
+    uid: str = ""
+
+
+class _Series(msgspec.Struct, frozen=True, rename="camel"):
+    last_observed_time: Time | None = None
+
+
+class _Event(msgspec.Struct, frozen=True, rename="camel"):
+    metadata: ObjectMeta
+    involved_object: _About = _About()
+    reason: str = ""
+    event_time: Time | None = None
+    last_timestamp: Time | None = None
+    series: _Series | None = None
+
+    def at(self) -> datetime | None:
+        """When it last happened."""
+        times = (
+            self.event_time,
+            self.last_timestamp,
+            self.series.last_observed_time if self.series is not None else None,
+        )
+        return max((time for time in times if time is not None), default=None)
+
+
+def _nothing(_: object) -> None:
+    """Who hears of a promise keeps it."""
