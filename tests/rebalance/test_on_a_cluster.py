@@ -11,7 +11,7 @@ import pytest
 
 from support.manifests import budget
 from support.rebalancing import PACE, Rebalanced
-from support.workloads import is_ready, rolled_out
+from support.workloads import is_ready
 
 Manifest = dict[str, Any]
 
@@ -62,7 +62,6 @@ def test_all_spot_lost_during_a_rollout_never_takes_a_workload_below_its_budget(
             "Deployment", "web", {"spec": {"template": {"metadata": {"labels": {"v": "2"}}}}}
         )
         corner.lose(*corner.nodes("spot"))
-        rolled_out(corner.cluster, "web", 10)
         corner.lies("web", on_demand=10)
         corner.corner.nodes(spot=2, on_demand=0)
         corner.lies("web", spot=6, on_demand=4)

@@ -32,6 +32,7 @@ class Rebalanced:
         self.corner = corner
         self.cluster = corner.cluster
         self.doors: list[DoorProcess] = []
+        self._lost: list[str] = []
         self._file = folder / "rebalanced.yaml"
 
     def write(self, *policies: Manifest) -> None:
@@ -75,8 +76,13 @@ class Rebalanced:
         """The nodes are gone, and so are, as when the cluster's garbage is collected, their pods."""
         for name in names:
             self.cluster.delete("Node", name)
+        self._lost += names
+        self._bury()
+
+    def _bury(self) -> None:
+        # A scheduler may yet bind pods to nodes that it does not know to be gone.
         for item in self.cluster.list("Pod")["items"]:
-            if item["spec"].get("nodeName") in names:
+            if item["spec"].get("nodeName") in self._lost:
                 self.cluster.try_delete("Pod", item["metadata"]["name"], gracePeriodSeconds=0)
 
     def cordon(self, *names: str) -> None:
@@ -123,6 +129,8 @@ class Rebalanced:
         wanted = Counter({name.replace("_", "-"): number for name, number in split.items()})
 
         def look() -> list[Manifest] | None:
+            if self._lost:
+                self._bury()
             items = self.corner.pods(app)
             fine = len(items) == wanted.total() and all(map(is_ready, items))
             return items if fine and self.corner.split(items) == wanted else None
