@@ -5,7 +5,9 @@ On the real control plane with Karpenter, on the embedded cluster with its own a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -83,3 +85,32 @@ def test_where_no_spot_can_be_had_pods_go_elsewhere_and_a_probe_finds_out_when_i
     add_pool(corner.cluster, "spot")
     lies(corner, "web", spot=3, safe=2)
     assert any(one["probe"] for one in door.log("moved"))
+
+
+def test_an_oscillating_number_and_an_autoscaler_make_a_bounded_number_of_moves(
+    corner: Rebalanced, count: Callable[[int, int], int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    add_pool(corner.cluster, "spot", most=1)  # where not all can be had that are wanted
+    add_pool(corner.cluster, "safe")
+    policy = pools(corner, after="3s", coolDown="2s")
+    policy["spec"]["rebalance"] = {"minPodAge": "2s", "perMinute": 6, "stabilize": "3s"}
+    door = corner.running(policy)
+    asks = {"containers": [{"name": "main", "image": "image", "resources": {"requests": {"cpu": "400m"}}}]}
+    corner.corner.deploy("web", 4, pods=asks)
+    began = time.monotonic()
+    for turn in range(count(4, 24)):
+        number = (10, 4)[turn % 2]
+        corner.corner.scale("web", number)
+        corner.cluster.wait(lambda number=number: all_ready(corner, number), f"{number} ready pods")
+    lies(corner, "web", spot=2, safe=2)
+    minutes = (time.monotonic() - began) / 60
+    moves, passed_on = len(door.log("moved")), len(door.log("passed_on"))
+    with capsys.disabled():
+        sys.stdout.write(f"\n{moves} moves and {passed_on} pods passed on in {minutes:.1f} min\n")
+    assert moves <= 6 * (minutes + 1)
+    assert "move " not in corner.tell(), "nothing is left to do"
+
+
+def all_ready(corner: Rebalanced, number: int) -> bool:
+    pods = corner.corner.pods("web")
+    return len(pods) == number and all(map(is_ready, pods))
