@@ -45,7 +45,7 @@ _CASES: dict[str, list[dict[str, Any]]] = {
 }
 
 
-def run(nodes: int = 5000, pods: int = 300, rounds: int = 3) -> list[Row]:
+def run(nodes: int = 5000, pods: int = 200, rounds: int = 5) -> list[Row]:
     """Both cases, the contenders taking turns."""
     with _control_plane(nodes) as plane:
         owners = _workloads(plane)
@@ -235,8 +235,8 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m benchmarks.bench_extender", description=__doc__)
     parser.add_argument("--echo", type=int, metavar="PORT", help="be the echo")
     parser.add_argument("--nodes", type=int, default=5000)
-    parser.add_argument("--pods", type=int, default=300)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--pods", type=int, default=200)
+    parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
     if args.echo:
         _echo(args.echo)

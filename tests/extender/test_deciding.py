@@ -328,7 +328,21 @@ def test_scores_prefer_the_zone_with_the_fewest_of_the_group() -> None:
     scene.bound("c", "s2")
     scene.filter("p1", ("s1", "s2", "s3"))
 
-    assert scene.deciding.scores(scene.ask("p1"), ("s1", "s2", "s3"), 10) == [0, 5, 10]
+    assert scene.deciding.scores(scene.ask("p1"), ("s1", "s2", "s3"), 10) == [0, 2, 10]
+
+
+def test_of_equal_zones_each_pod_is_advised_another_before_any_is_seen_there() -> None:
+    scene = Scene(policy("web", {**SPOT, "spread": ["zone"]}, {**ON_DEMAND, "min": 0}))
+    scene.put_node("s3", "spot", "c")
+    spot = ("s1", "s2", "s3")
+    advised: Counter[str] = Counter()
+    for number in range(9):
+        scene.filter(f"p{number}", spot)
+        scores = scene.deciding.scores(scene.ask(f"p{number}"), spot, 10)
+        advised[spot[scores.index(10)]] += 1
+        assert scores.count(10) == 1
+
+    assert advised == {"s1": 3, "s2": 3, "s3": 3}
 
 
 def test_under_preferred_every_node_passes_and_the_tier_has_the_points() -> None:

@@ -74,6 +74,17 @@ class Extended(Tiered):
             found.wait_for("answering")
         return found
 
+    def rebalance(self) -> DoorProcess:
+        """A rebalancer beside the extender, with the same policies."""
+        found = DoorProcess(
+            self.cluster.kubeconfig,
+            "rebalance",
+            f"--system-namespace={self.system}",
+            f"--policies={self._file}",
+        )
+        self.replicas.append(found)
+        return found
+
     def post(self, verb: str, body: bytes | Manifest) -> tuple[int, Any]:
         """Call as kube-scheduler would; the status, and what was said."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)

@@ -165,25 +165,37 @@ class Deciding:
         return self._choose(ask, slot, candidates, waiting.passes(now), "")[1]
 
     def scores(self, ask: Ask, offered: Sequence[str], highest: int) -> list[int]:
-        """How good each node is, 0 to `highest`: in the pod's tier, and where fewest of its group are."""
+        """How good each node is, 0 to `highest`: in the pod's tier, and where fewest of its group are.
+
+        Of domains that are equally good one is chosen, and believed to be kube-scheduler's choice until
+        the watch shows it: or the pods of one moment would all be sent to the same domain.
+        """
         policy, key = ask.place.policy, ask.place.key
         waiting = self.waiting.get(ask.member.uid)
         if waiting is None or waiting.tier is None:
             return [0] * len(offered)
-        domains = self.nodes.domains(policy.name, waiting.tier)
+        within = self.nodes.domains(policy.name, waiting.tier)
         # Under `preferred` the tier weighs more than its spread; under `required` all nodes are its own.
         floor = highest // 2 + 1 if policy.spec.enforce == "preferred" else 0
-        crowds = self._crowds(key, domains)
+        if not policy.spec.tiers[waiting.tier].spread:
+            return [highest if floor and name in within else 0 for name in offered]
+        of_node = within.get
+        domains = {domain for name in offered if (domain := of_node(name)) is not None}
+        slots = self.groups.get(key)
+        crowds = _crowds(slots, within, domains, besides=ask.member.uid)
         least, most = min(crowds.values(), default=0), max(crowds.values(), default=0)
-        span = highest - floor
-        same = highest if floor else 0
+        half = (highest - floor) // 2
         points = {
-            domain: floor + span * (most - crowd) // (most - least) if most > least else same
+            domain: floor + (half * (most - crowd) // (most - least) if most > least else half)
             for domain, crowd in crowds.items()
         }
-        if not any(points.values()):
-            return [0] * len(offered)
-        of_node = domains.get
+        if best := sorted(domain for domain, crowd in crowds.items() if crowd == least):
+            held = slots.holders.get(ask.member.uid) if slots is not None else None
+            # In turn, so that many groups of few pods do not all begin in the first zone.
+            chosen = best[held.slot % len(best)] if held is not None else best[0]
+            points[chosen] = highest
+            if held is not None:
+                held.domain = chosen
         return [points[domain] if (domain := of_node(name)) is not None else 0 for name in offered]
 
     def unavailable(self, policy: str) -> set[str]:
@@ -280,20 +292,25 @@ class Deciding:
             held=slots.counts if slots is not None and unavailable else None,
         )
 
-    def _crowds(self, key: GroupKey, domains: Mapping[str, tuple[str, ...]]) -> dict[tuple[str, ...], int]:
-        """By domain: how many of the group's pods share one of its topology values, added up over the keys.
 
-        A zone that is crowded counts against each of its racks.
-        """
-        slots = self.groups.get(key)
-        by_value: Counter[tuple[int, str]] = Counter()
-        if slots is not None:
-            for node, pods in slots.on_node.items():
-                for value in enumerate(domains.get(node, ())):
-                    by_value[value] += pods
-        return {
-            domain: sum(by_value[value] for value in enumerate(domain)) for domain in set(domains.values())
-        }
+def _crowds(
+    slots: Slots | None,
+    within: Mapping[str, tuple[str, ...]],
+    domains: Collection[tuple[str, ...]],
+    besides: str,
+) -> dict[tuple[str, ...], int]:
+    """By domain: how many of the group's pods share one of its topology values, added up over the keys.
+
+    So a zone that is crowded counts against each of its racks.
+    """
+    by_value: Counter[tuple[int, str]] = Counter()
+    if slots is not None:
+        for node, pods in slots.on_node.items():
+            for value in enumerate(within.get(node, ())):
+                by_value[value] += pods
+        for domain in slots.expected(besides):
+            by_value.update(enumerate(domain))
+    return {domain: sum(by_value[value] for value in enumerate(domain)) for domain in domains}
 
 
 def _refusal(ask: Ask, choice: Choice) -> str:

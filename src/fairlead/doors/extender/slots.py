@@ -40,6 +40,8 @@ class Held:
     """Whether its deletion cost is the user's; None: nobody looked."""
     fixed: bool = False
     """Whether its slot is an ordinal's and never changes."""
+    domain: tuple[str, ...] = ()
+    """Where kube-scheduler was advised to put it, until it is seen where it did."""
 
 
 class Slots:
@@ -188,6 +190,10 @@ class Slots:
     def assumed(self) -> int:
         """How many slots are only assumed."""
         return len(self._assumed)
+
+    def expected(self, besides: str) -> Iterator[tuple[str, ...]]:
+        """The domains that pods without a node were advised to go to, all but one pod's."""
+        return (self.holders[uid].domain for uid in self._assumed if uid != besides)
 
     def placed(self) -> Iterator[tuple[str, Held]]:
         """The pods that have a node and a slot."""
