@@ -98,10 +98,15 @@ def test_an_oscillating_number_and_an_autoscaler_make_a_bounded_number_of_moves(
     asks = {"containers": [{"name": "main", "image": "image", "resources": {"requests": {"cpu": "400m"}}}]}
     corner.corner.deploy("web", 4, pods=asks)
     began = time.monotonic()
-    for turn in range(count(4, 24)):
-        number = (10, 4)[turn % 2]
+    number = 4
+    while time.monotonic() < began + count(15, 240):
+        number = 14 - number
         corner.corner.scale("web", number)
         corner.cluster.wait(lambda number=number: all_ready(corner, number), f"{number} ready pods")
+        # Long enough for nodes to be taken away, and for pods to be moved.
+        later = time.monotonic() + 6
+        corner.cluster.wait(lambda later=later: time.monotonic() > later, "the load to change")
+    corner.corner.scale("web", 4)
     lies(corner, "web", spot=2, safe=2)
     minutes = (time.monotonic() - began) / 60
     moves, passed_on = len(door.log("moved")), len(door.log("passed_on"))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from support.manifests import budget
 from support.rebalancing import PACE, Rebalanced
+from support.wire import Wire
 from support.workloads import is_ready
 
 Manifest = dict[str, Any]
@@ -197,3 +200,51 @@ def test_a_second_replica_takes_over_when_the_first_is_killed(corner: Rebalanced
     corner.lose(*corner.nodes("spot"))
     corner.lies("web", on_demand=5)
     assert not first.log("moved")
+
+
+@pytest.mark.slow
+def test_a_rebalancer_killed_between_two_moves_is_carried_on_by_the_next(corner: Rebalanced) -> None:
+    own = corner.corner
+    own.nodes(spot=1)
+    first = corner.running(spot_and_on_demand(corner))
+    corner.cluster.create(budget("web", {"app": "web"}, minAvailable=4))
+    own.deploy("web", 8)
+    corner.lies("web", spot=4, on_demand=4)
+    corner.lose(*corner.nodes("spot"))
+    corner.lies("web", on_demand=8)
+
+    with own.watching("web") as moments:
+        own.nodes(spot=1, on_demand=0)
+        first.wait_for("moved")
+        first.kill()
+        second = corner.start()
+        corner.lies("web", spot=4, on_demand=4)
+        assert least_ready(moments()) >= 4
+    assert second.stop() == 0, second.text()
+
+
+def test_a_standby_ends_at_once_and_no_port_is_opened_unless_asked_for(corner: Rebalanced) -> None:
+    corner.write(spot_and_on_demand(corner))
+    leader = corner.start()
+    leader.wait_for("synced")
+    assert not listening(leader.pid)
+    standby = corner.start("--listen=127.0.0.1:0")
+    (said,) = standby.wait_for("listening")
+    assert len(listening(standby.pid)) == 1
+    ready = Wire(said["url"])
+    corner.cluster.wait(lambda: ready.request("GET", "/readyz").status == 200, "the standby to be ready")
+    assert "fairlead_rebalance_waiting_groups" in ready.request("GET", "/metrics").body
+    ready.close()
+    assert standby.stop() == 0, standby.text()
+    assert not standby.log("leading")
+
+
+def listening(pid: int) -> set[str]:
+    """The sockets on which a process waits for connections."""
+    own = {os.readlink(path) for path in Path(f"/proc/{pid}/fd").iterdir() if path.is_symlink()}
+    rows = [
+        line.split()
+        for name in ("tcp", "tcp6")
+        for line in Path(f"/proc/{pid}/net/{name}").read_text().splitlines()[1:]
+    ]
+    return {row[9] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in own}

@@ -35,6 +35,7 @@ _LEASE = "fairlead-rebalancer"
 _PAUSE_S = 0.1  # what comes together is decided together
 _LOOK_S = 60.0  # at the latest, whatever nobody told us
 _RETRY_S = 2.0
+_LAST_WORDS_S = 5.0  # for events, when told to stop
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,22 +137,38 @@ class RebalancerDoor(Door):
         await self.marks.synced()
         await self._watching.synced()
 
+    async def _synced_or_stopping(self) -> bool:
+        """Whether everything was listed before we were told to stop."""
+        tasks = [asyncio.ensure_future(self._synced()), asyncio.ensure_future(self._stopping.wait())]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            return not self._stopping.is_set()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
     async def _act(self, client: Client) -> None:
         self._acting = True
         events = EventLane(
             client, component="fairlead-rebalancer", rng=self._around.rng, clock=self._around.clock, writers=2
         )
         try:
-            await self._synced()
-            _log.info("synced", policies=len(self._around.policies.policies))
             async with asyncio.TaskGroup() as group:
-                group.create_task(events.run())
+                writing = group.create_task(events.run())
                 await self._passes(client, events)
-                await events.close()
+                try:
+                    async with asyncio.timeout(_LAST_WORDS_S):
+                        await events.close()
+                except TimeoutError:
+                    writing.cancel()  # it says how many were not written
         finally:
             self._acting = False
 
     async def _passes(self, client: Client, events: EventLane) -> None:
+        if not await self._synced_or_stopping():
+            return
+        _log.info("synced", policies=len(self._around.policies.policies))
         while not self._stopping.is_set():
             self._news.clear()
             began = self._around.clock.now()
