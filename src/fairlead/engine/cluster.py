@@ -111,6 +111,11 @@ class Cluster:
         the pod asks for is not looked at.
         """
         typed, known = self.find(pod)
+        if self.policies:
+            from fairlead.engine import whole
+
+            pinned = not known and bool(typed.spec.node_name)
+            typed = typed if pinned else whole.sent(self, typed)
         nominated = [
             Nominated(each, each.status.nominated_node_name, self._priority(each))
             for each in self.pods.values()

@@ -15,7 +15,7 @@ import msgspec
 from fairlead.engine import rules
 from fairlead.engine.core.actions import Action, BindPod, EvictPod, ReleasePod
 from fairlead.engine.core.core import Core
-from fairlead.engine.core.events import Event, Gone, Seen, Unread
+from fairlead.engine.core.events import Event, Gone, PoliciesAre, Seen, Unread
 from fairlead.engine.core.state import State
 from fairlead.engine.gangs import created_at
 from fairlead.engine.plan import Bind, Eviction, Hold, Plan, Preemption
@@ -23,11 +23,15 @@ from fairlead.engine.preemption import Preemption as Search
 from fairlead.engine.settings import Settings
 from fairlead.errors import FairleadError
 from fairlead.kube.pod import Pod
+from fairlead.policy.model import read_policies
 
 if TYPE_CHECKING:
     from fairlead.engine.cluster import Cluster
 
-__all__ = ["plan", "preempt"]
+__all__ = ["EXEMPT", "plan", "planned", "preempt", "sent"]
+
+EXEMPT = ("kube-system",)
+"""Namespaces that no policy governs."""
 
 
 def plan(cluster: Cluster, *, scheduler_names: tuple[str, ...], now: float | None) -> Plan:
@@ -69,7 +73,10 @@ def planned(
     pods = {pod.metadata.uid: pod for pod in _pods(cluster)}
     if now is None:
         now = _newest(cluster) + settings.settle_s
-    events: list[Event] = [Seen(kind, thing) for kind, thing in cluster.objects]
+    events: list[Event] = []
+    if cluster.policies:
+        events.append(PoliciesAre(read_policies(cluster.policies), EXEMPT))
+    events += [Seen(kind, thing) for kind, thing in cluster.objects]
     events += [Seen("Pod", pod) for pod in pods.values()]
     events += [Unread(remains, problem) for remains, problem in cluster.remains]
     for _ in range(2 * len(pods) + 1 if rounds is None else rounds):
@@ -79,6 +86,22 @@ def planned(
         if not events:
             return core
     raise FairleadError("the plan does not come to rest: each round asks for more binds and evictions")
+
+
+def sent(cluster: Cluster, pod: Pod) -> Pod:
+    """The pod as it is planned, if it were to be placed now: with the tier that its policy sends it to."""
+    pod = _identified(pod)
+    bare = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=""))
+    state = State(Settings(capacity=cluster.capacity), any_scheduler=True)
+    state.policies_are(read_policies(cluster.policies), EXEMPT)
+    for kind, thing in cluster.objects:
+        state.seen(kind, thing)
+    for other in _pods(cluster):
+        if other.metadata.key != pod.metadata.key:
+            state.pod_seen(other)
+    state.pod_seen(bare)
+    state.book.refresh(_newest(cluster))
+    return state.planned(bare)
 
 
 def preempt(cluster: Cluster, pod: Pod) -> Preemption:
@@ -155,7 +178,11 @@ def _happened(actions: list[Action], pods: dict[str, Pod]) -> Iterator[Event]:
             case BindPod():
                 pod = pods[action.uid]
                 spec = msgspec.structs.replace(pod.spec, node_name=action.node)
-                pods[action.uid] = pod = msgspec.structs.replace(pod, spec=spec)
+                metadata = pod.metadata
+                if action.annotations:
+                    annotations = metadata.annotations | action.annotations
+                    metadata = msgspec.structs.replace(metadata, annotations=annotations)
+                pods[action.uid] = pod = msgspec.structs.replace(pod, metadata=metadata, spec=spec)
                 yield Seen("Pod", pod)
             case EvictPod() | ReleasePod():
                 pod = pods.pop(action.uid)

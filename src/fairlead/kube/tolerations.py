@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
+
+import msgspec
 
 from fairlead.kube.meta import Int64, Object
 
@@ -29,6 +32,10 @@ class Toleration(Object, frozen=True, gc=False):
     value: str = ""
     effect: str = ""
     toleration_seconds: Int64 | None = None
+
+    def to_plain(self) -> dict[str, Any]:
+        """As it is written: what is not said is left out."""
+        return {key: value for key, value in msgspec.to_builtins(self).items() if value not in ("", None)}
 
     def covers(self, taint: Taint) -> bool:
         """Whether this toleration covers the taint."""

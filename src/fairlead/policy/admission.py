@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-import msgspec
-
 from fairlead.errors import BadObject
 from fairlead.kube.decode import call_it, convert
 from fairlead.kube.patch import JsonPatch, diff
@@ -166,7 +164,7 @@ def _tolerate(spec: dict[str, Any], tiers: list[Tier], called: str) -> None:
         for wanted in tier.tolerations:
             if not any(_includes(one, wanted) for one in known):
                 known.append(wanted)
-                have = [*have, _plain(wanted)]
+                have = [*have, wanted.to_plain()]
     if have:
         spec["tolerations"] = have
 
@@ -224,11 +222,6 @@ def _includes(have: Toleration, wanted: Toleration) -> bool:
     if have.operator == "Exists":
         return True
     return bool(have.key) and wanted.operator != "Exists" and have.value == wanted.value
-
-
-def _plain(toleration: Toleration) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.to_builtins(toleration)
-    return {key: value for key, value in found.items() if value not in ("", None)}
 
 
 def _object(parent: dict[str, Any], field: str, called: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ claims that must first be bound for a pod are the door's business, such a pod is
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -18,17 +19,19 @@ from fairlead.engine.core.actions import (
     BindPod,
     EvictPod,
     HoldPod,
+    MarkTiers,
     NominatePod,
     ReleasePod,
     Say,
 )
 from fairlead.engine.core.core import Core
-from fairlead.engine.core.events import BindFailed, Event, EvictFailed, Gone, Seen, Unread
+from fairlead.engine.core.events import BindFailed, Event, EvictFailed, Gone, PoliciesAre, Seen, Unread
 from fairlead.engine.core.state import KINDS
 from fairlead.engine.objects import remains
 from fairlead.engine.settings import Settings
 from fairlead.errors import ApiError, BadObject, NotFound
 from fairlead.kube.decode import convert
+from fairlead.policy.model import PlacementPolicy
 from fairlead.world.api import Api, DeleteOptions
 from fairlead.world.clock import Clock, Timer
 from fairlead.world.controllers.objects import split_key
@@ -52,13 +55,22 @@ class Fairlead:
     is not empty a timer is due at once.
     """
 
-    def __init__(self, api: Api, clock: Clock, settings: Settings | None = None) -> None:
+    def __init__(
+        self,
+        api: Api,
+        clock: Clock,
+        settings: Settings | None = None,
+        policies: Iterable[PlacementPolicy] = (),
+    ) -> None:
+        """`policies` are placement policies that hold from now on."""
         self.core = Core(settings)
         self._api = api
         self._clock = clock
         self._recorder = Recorder(api, clock)
         self._component = self.core.settings.scheduler_names[0]
         self._inbox: deque[Event] = deque()
+        if governing := tuple(policies):
+            self._inbox.append(PoliciesAre(governing, ("kube-system",)))
         self._timer: Timer | None = None
         for resource in api.store.resources():
             for item in api.store.list(resource):
@@ -134,6 +146,8 @@ class Fairlead:
             case Say():
                 warns: Literal["Warning", "Normal"] = "Warning" if action.type == "Warning" else "Normal"
                 self._tell(action.pod, action.reason, action.message, warns)
+            case MarkTiers():
+                pass  # nobody else is there to be told
 
     def _bind(self, bind: BindPod) -> None:
         namespace, _, name = bind.pod.partition("/")
@@ -145,10 +159,18 @@ class Fairlead:
         binding = {
             "apiVersion": "v1",
             "kind": "Binding",
-            "metadata": {"name": name, "namespace": namespace, "uid": bind.uid},
+            "metadata": {
+                "name": name,
+                "namespace": namespace,
+                "uid": bind.uid,
+                "annotations": bind.annotations,
+            },
             "target": {"kind": "Node", "name": bind.node},
         }
         try:
+            if bind.tolerations:
+                spec = {"tolerations": [one.to_plain() for one in bind.tolerations]}
+                self._api.patch(PODS, name, {"metadata": {"uid": bind.uid}, "spec": spec}, namespace)
             self._api.bind(name, binding, namespace)
         except ApiError as error:
             self._inbox.append(BindFailed(bind.pod, bind.uid, bind.node, error.message))

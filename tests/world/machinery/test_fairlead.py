@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from fairlead.engine.settings import Settings
 from fairlead.world.fairlead import Fairlead
 from fairlead.world.world import World
-from support.manifests import pod
-from support.worlds import Obj, asking, conditions, events, seconds, world
+from support.manifests import deployment, pod
+from support.policies import policy
+from support.worlds import Obj, asking, conditions, events, node, ready, seconds, world
 
 
 def ours(name: str, cpu: str = "3", **annotations: str) -> Obj:
@@ -100,3 +102,24 @@ def test_a_closed_scheduler_decides_nothing_more() -> None:
     cluster.create(ours("a"))
     cluster.run_until(seconds(30))
     assert home(cluster, "a") == ""
+
+
+def test_policies_split_pods_over_tiers_and_outlive_the_loss_of_one() -> None:
+    cluster = World()
+    for name, capacity in (("s1", "spot"), ("s2", "spot"), ("d1", "on-demand")):
+        cluster.create(node(name, cpu=64, labels={"capacity": capacity}))
+    cluster.run_until(seconds(1))
+    Fairlead(cluster.api, cluster.clock, policies=[policy()])
+    web = deployment("web", 10, pods=asking("1", schedulerName="fairlead"))
+    web["metadata"]["namespace"] = "default"
+    cluster.create(web)
+    cluster.run_until(seconds(30))
+    assert homes(cluster) == {"s1": 4, "s2": 3, "d1": 3}
+    cluster.remove_node("s1")
+    cluster.remove_node("s2")
+    cluster.run_until(seconds(50))
+    assert homes(cluster) == {"d1": 10}
+
+
+def homes(cluster: World) -> Counter[str]:
+    return Counter(str(one["spec"].get("nodeName", "")) for one in ready(cluster, app="web"))

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-import msgspec
 import structlog
 
 from fairlead.client.api import Client
@@ -163,10 +162,7 @@ class Binder:
     async def _tolerate(self, bind: BindPod) -> None:
         """Give a pod the tolerations that its tier needs: adding some is allowed, and doing so twice."""
         namespace, _, name = bind.pod.partition("/")
-        tolerations = [
-            {key: value for key, value in msgspec.to_builtins(one).items() if value not in ("", None)}
-            for one in bind.tolerations
-        ]
+        tolerations = [one.to_plain() for one in bind.tolerations]
         body = {"metadata": {"uid": bind.uid}, "spec": {"tolerations": tolerations}}
         await self._client.patch(_POD, name, namespace, body, repeatable=True)
 
