@@ -136,6 +136,7 @@ def test_cordoned_and_drained_spot_is_left_alone_until_it_returns(corner: Extend
     assert corner.settled("new", 10) == exact(10)
 
 
+@pytest.mark.slow
 def test_a_full_tier_passes_pods_on_after_they_waited_and_new_ones_at_once(corner: Extended) -> None:
     corner.nodes(1, 0, cpu=1)
     corner.nodes(0, 2)
@@ -154,6 +155,7 @@ def test_a_full_tier_passes_pods_on_after_they_waited_and_new_ones_at_once(corne
     assert len(corner.replicas[0].log("passed_on")) == len(said)
 
 
+@pytest.mark.slow
 def test_a_mark_ends_when_a_pod_gets_a_place_in_the_tier_again(corner: Extended) -> None:
     corner.nodes(1, 0, cpu=1)
     corner.nodes(0, 2)
@@ -176,6 +178,7 @@ def test_a_mark_ends_when_a_pod_gets_a_place_in_the_tier_again(corner: Extended)
     corner.cluster.wait(lambda: not corner.replicas[0].log("marks")[-1]["marks"], "the mark to be taken away")
 
 
+@pytest.mark.slow
 def test_kube_scheduler_goes_on_without_the_extender_and_obeys_again_when_it_is_back(
     corner: Extended,
 ) -> None:
