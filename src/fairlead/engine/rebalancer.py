@@ -68,6 +68,7 @@ class Rebalancer:
         self._before: dict[str, Nodes] = {}  # by policy: its tiers' nodes when marks were last written
         self._tiers: dict[str, Nodes] = {}  # by policy: its tiers' nodes now; absent: to be counted
         self._custom: dict[str, None] = {}  # pods whose owners are of no kind that is watched
+        self._stood: tuple[float, list[Standing]] | None = None  # of which moment; None: things changed
 
     @property
     def policies(self) -> Policies:
@@ -78,6 +79,7 @@ class Rebalancer:
 
     def seen(self, kind: str, thing: Object, now: float) -> None:
         """An object as it now is; BadObject for one that cannot be counted, which counts as it last was."""
+        self._stood = None
         match thing:
             case Pod():
                 self._pod_seen(thing, now)
@@ -99,6 +101,7 @@ class Rebalancer:
 
     def gone(self, kind: str, namespace: str, name: str, uid: str = "") -> None:
         """An object is no more."""
+        self._stood = None
         key = f"{namespace}/{name}" if namespace else name
         match kind:
             case "Pod":
@@ -120,6 +123,7 @@ class Rebalancer:
 
     def keep(self, ledger: Ledger) -> None:
         """A ledger that is no object of the API: who admits pods in this process has it in memory."""
+        self._stood = None
         self._groups.ledger(ledger)
 
     def promised(self, uid: str, at: float) -> None:
@@ -130,6 +134,7 @@ class Rebalancer:
         self, policies: Iterable[PlacementPolicy], exempt: Collection[str] = (), *, only_ours: bool = False
     ) -> None:
         """Go by these policies; with `only_ours`, for the pods of our own scheduler only."""
+        self._stood = None
         self._groups.use(Policies(policies, exempt), schedulers=self._ours if only_ours else None)
         self._tiers.clear()
         self._before = {name: nodes for name, nodes in self._before.items() if self._same_tiers(name, nodes)}
@@ -138,7 +143,7 @@ class Rebalancer:
 
     def fall_back(self, policy: PlacementPolicy, marks: Marks, now: float) -> Decision:
         """What a policy's marks should be, and who is to be deleted once they are. Changes nothing."""
-        standing = [one for one in self._groups.standings(now) if one.policy is policy]
+        standing = [one for one in self.standings(now) if one.policy is policy]
         waiters = [
             waiter
             for one in standing
@@ -160,14 +165,14 @@ class Rebalancer:
         """The decision's marks are written: what it saw of the policy's nodes is the past from now on."""
         if decision.nodes is not None:
             self._before[policy.name] = decision.nodes
-        for standing in self._groups.standings(now) if decision.appeared else ():
+        for standing in self.standings(now) if decision.appeared else ():
             for held in standing.pods:
                 if standing.policy is policy and held.tier in decision.appeared and not held.member.placed:
                     self.promised(held.pod.metadata.uid, now)
 
     def plan(self, marks: dict[str, Marks], now: float) -> Rebalancing:
         """The moves to make now, and what waits and why."""
-        standing = self._groups.standings(now)
+        standing = self.standings(now)
         self.history.observe(standing, marks, now)
         return plan(
             Inputs(
@@ -212,7 +217,9 @@ class Rebalancer:
 
     def standings(self, now: float) -> list[Standing]:
         """The groups as they stand, in the order of their keys."""
-        return self._groups.standings(now)
+        if self._stood is None or self._stood[0] != now:
+            self._stood = now, self._groups.standings(now)
+        return self._stood[1]
 
     def unwatched(self) -> list[Pod]:
         """A pod of each governed owner of a kind that is none of `KINDS`: somebody may read its scale."""
@@ -244,7 +251,7 @@ class Rebalancer:
         return next(
             (
                 one
-                for one in self._groups.standings(now)
+                for one in self.standings(now)
                 if one.called == move.group and any(held.pod.metadata.uid == move.uid for held in one.pods)
             ),
             None,

@@ -70,8 +70,9 @@ class Carrying:
         marks: dict[str, Marks] = {}
         deletions: list[Deletion] = []
         wakes: list[float | None] = []
+        now = self._now()
         for policy in self._machine.policies:
-            found, wake = await self._fall_back(policy, client, events, marks)
+            found, wake = await self._fall_back(policy, now, client, events, marks)
             deletions += found
             wakes.append(wake)
         planned = self._machine.plan(marks, self._now())
@@ -81,9 +82,14 @@ class Carrying:
         return Outcome(marks, tuple(deletions), planned, _first(*wakes, planned.wake_at))
 
     async def _fall_back(
-        self, policy: PlacementPolicy, client: Client, events: EventLane, marks: dict[str, Marks]
+        self,
+        policy: PlacementPolicy,
+        now: float,
+        client: Client,
+        events: EventLane,
+        marks: dict[str, Marks],
     ) -> tuple[tuple[Deletion, ...], float | None]:
-        machine, now = self._machine, self._now()
+        machine = self._machine
         made: list[Decision] = []
 
         def change(found: Marks) -> Marks:
