@@ -27,7 +27,8 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 WEB = a_deployment()
 JOB = Workload("Job", "batch/v1", "default", "work", "uid-work", replicas=3, job=True)
-BARE = Workload("Pod", "v1", "default", "solo", replicas=1, recreated=False)
+BARE = Workload("Pod", "v1", "default", "solo", replicas=1, recreated=False, bare=True)
+RUN = Workload("TaskRun", "tekton.dev/v1", "default", "build", "uid-build", recreated=False)
 COST = "controller.kubernetes.io/pod-deletion-cost"
 
 IN_SPOT = {"key": "capacity", "operator": "In", "values": ["spot"]}
@@ -156,7 +157,7 @@ class TestNodeAffinity:
 
 
 class TestPodsThatCannotBeDeletedToTryAgain:
-    @pytest.mark.parametrize("workload", [JOB, BARE])
+    @pytest.mark.parametrize("workload", [JOB, BARE, RUN])
     def test_they_may_go_to_all_further_tiers_and_prefer_their_own(self, workload: Workload) -> None:
         found = affinity(given_to(a_pod(), workload=workload))
         assert found[REQUIRED]["nodeSelectorTerms"] == [
@@ -322,7 +323,7 @@ def admissions(draw: st.DrawFn) -> tuple[dict[str, Any], PlacementPolicy, Placin
         pod,
         found,
         placing(own, firm=draw(st.booleans())),
-        draw(st.sampled_from([WEB, JOB, BARE])),
+        draw(st.sampled_from([WEB, JOB, BARE, RUN])),
         ["fairlead"],
     )
 

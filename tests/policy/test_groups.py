@@ -57,7 +57,7 @@ def test_kinds_of_the_same_name_in_different_apis_are_different_groups() -> None
 
 
 def test_a_bare_pod_is_alone_in_its_group_only_where_workloads_are_groups() -> None:
-    solo = Workload("Pod", "v1", "default", "solo", replicas=1, recreated=False)
+    solo = Workload("Pod", "v1", "default", "solo", replicas=1, recreated=False, bare=True)
     assert group_of(policy("p"), solo, {}).alone
     assert not group_of(policy("p", groupBy="policy"), solo, {}).alone
 

@@ -80,7 +80,7 @@ class TestTaking:
         tiers = Tiers(single.spec.tiers)
         _, placing = place(EMPTY, single, a_deployment(1), tiers, token="t", now=NOW)
         assert placing.choice.tier == 1
-        bare = Workload("Pod", "v1", "default", "solo", replicas=1, recreated=False)
+        bare = Workload("Pod", "v1", "default", "solo", replicas=1, recreated=False, bare=True)
         alone = place_alone(single, bare, tiers)
         assert (alone.slot, alone.choice.tier, alone.token) == (1, 1, "")
 

@@ -43,7 +43,7 @@ def test_all_that_a_match_says_must_hold(match: dict[str, Any], governs: bool) -
 
 
 def test_bare_pods_are_of_the_kind_pod() -> None:
-    solo = Workload("Pod", "v1", "shop", "solo", recreated=False)
+    solo = Workload("Pod", "v1", "shop", "solo", recreated=False, bare=True)
     assert winner(matching("p", kinds=["Pod"]), of=solo) == "p"
 
 

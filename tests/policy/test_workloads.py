@@ -111,6 +111,34 @@ def test_anything_with_a_scale_has_its_number() -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "api"),
+    [
+        ("TaskRun", "tekton.dev/v1"),
+        ("Workflow", "argoproj.io/v1alpha1"),
+        ("Job", "batch.volcano.sh/v1alpha1"),
+        ("Pod", "v1"),
+    ],
+)
+def test_who_is_not_known_to_make_pods_anew_does_not(kind: str, api: str) -> None:
+    found = workload_of(made_by(kind, "build", api=api), NOBODY)
+    assert (found.kind, found.recreated, found.bare, found.job) == (kind, False, False, False)
+
+
+@pytest.mark.parametrize(
+    ("kind", "api"), [("ReplicaSet", "apps/v1"), ("StatefulSet", "apps/v1"), ("ReplicationController", "v1")]
+)
+def test_who_makes_pods_anew_does_even_before_it_is_known(kind: str, api: str) -> None:
+    assert workload_of(made_by(kind, "web", api=api), NOBODY).recreated
+
+
+def test_a_replica_set_makes_its_pods_anew_whoever_is_above_it() -> None:
+    above = owner_reference("Release", "web", "example.com/v1")
+    owners = Known(workload("ReplicaSet", "web-r1", owner=above))
+    found = workload_of(made_by("ReplicaSet", "web-r1"), owners)
+    assert (found.kind, found.recreated) == ("Release", True)
+
+
+@pytest.mark.parametrize(
     ("made", "why"),
     [
         (made_by("DaemonSet", "logs"), "DaemonSet pod"),

@@ -318,7 +318,7 @@ def _worst_first(held: Held) -> tuple[bool, int, bool, int, str]:
 
 
 def _replicated(standing: Standing) -> int:
-    return sum(not held.workload.job and not held.workload.bare for held in standing.pods)
+    return sum(not held.workload.job and held.workload.recreated for held in standing.pods)
 
 
 def _spare(standing: Standing, held: Held) -> str:

@@ -80,10 +80,12 @@ class Standing:
 
     @property
     def desired(self) -> int | None:
-        """How many pods the group's workloads want, Jobs and bare pods left out; None: nobody knows."""
+        """How many pods the group's workloads want; None: nobody knows. Left out is who does not make pods
+        anew: Jobs, bare pods, controllers without a scale.
+        """
         wanted = 0
         for workload in self.workloads:
-            if workload.job or workload.bare:
+            if workload.job or not workload.recreated:
                 continue
             if workload.replicas is None:
                 return None

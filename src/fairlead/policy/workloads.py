@@ -27,6 +27,12 @@ TEMPLATE_HASH = "pod-template-hash"
 _ROLLOUT_HASH = "rollouts-pod-template-hash"
 REVISIONS = (TEMPLATE_HASH, _ROLLOUT_HASH, "controller-revision-hash")
 _MAKERS = {TEMPLATE_HASH: ("Deployment", "apps/v1"), _ROLLOUT_HASH: ("Rollout", "argoproj.io/v1alpha1")}
+_RECREATING = (
+    ("apps", "ReplicaSet"),
+    ("apps", "StatefulSet"),
+    ("", "ReplicationController"),
+    ("batch", "Job"),
+)
 _POD_INDEX = "apps.kubernetes.io/pod-index"
 _MIRROR = "kubernetes.io/config.mirror"
 
@@ -66,18 +72,16 @@ class Workload:
     single: bool | None = None
     """What the label ``fairlead.dev/replicas`` on the workload says; None where it does not say."""
     recreated: bool = True
-    """Whether a controller makes a new pod for a deleted one."""
+    """Whether somebody is known to make a new pod for a deleted one: many a controller (a TaskRun, a
+    workflow) does not, so an unknown one counts as one that does not until its scale is known."""
+    bare: bool = False
+    """Whether nobody controls the pod: it is a workload of its own."""
     job: bool = False
     """Whether a deleted pod counts against somebody: Job pods move only by opt-in."""
     skip: str = ""
     """Why policies do not govern the pod (``mirror pod``, ``DaemonSet pod``); empty: they do."""
     guessed: bool = False
     """Whether the Deployment is only told from its ReplicaSet's name."""
-
-    @property
-    def bare(self) -> bool:
-        """Whether nobody controls the pod: it is a workload of its own."""
-        return not self.skip and not self.recreated
 
     def is_single(self, slot: int | None = None) -> bool:
         """Whether this is a workload of one replica: by its label, else by the number that is wanted.
@@ -100,7 +104,9 @@ def workload_of(pod: Pod, owners: Owners, namespace: str = "") -> Workload:
     if reference is None:
         name = meta.name or meta.generate_name
         single = _said_single(meta)
-        return Workload("Pod", "v1", namespace, name, meta.uid, replicas=1, single=single, recreated=False)
+        return Workload(
+            "Pod", "v1", namespace, name, meta.uid, replicas=1, single=single, recreated=False, bare=True
+        )
     if reference.kind == "DaemonSet":
         return Workload(
             reference.kind, reference.api_version, namespace, reference.name, reference.uid,
@@ -108,11 +114,14 @@ def workload_of(pod: Pod, owners: Owners, namespace: str = "") -> Workload:
         )  # fmt: skip
     found = _known(owners, reference, namespace)
     revision = next((meta.labels[label] for label in REVISIONS if meta.labels.get(label)), "")
+    # It is the pod's own controller that makes it anew, whoever is above that.
+    recreated = (_group(reference), reference.kind) in _RECREATING or isinstance(found, Scale)
     if reference.kind == "ReplicaSet":
         above = found.metadata.controller if found is not None else _guess(meta, reference)
         if above is not None:
-            return _of(above, _known(owners, above, namespace), namespace, revision, guessed=found is None)
-    workload = _of(reference, found, namespace, revision)
+            top = _known(owners, above, namespace)
+            return replace(_of(above, top, namespace, revision), recreated=recreated, guessed=found is None)
+    workload = replace(_of(reference, found, namespace, revision), recreated=recreated)
     if reference.kind == "StatefulSet":
         return _numbered(workload, meta, found)
     return workload
@@ -153,15 +162,14 @@ def _guess(pod: ObjectMeta, replica_set: OwnerReference) -> OwnerReference | Non
     return None
 
 
+def _group(reference: OwnerReference) -> str:
+    return reference.api_version.rpartition("/")[0]
+
+
 def _of(
-    reference: OwnerReference,
-    found: Owner | Job | Scale | None,
-    namespace: str,
-    revision: str,
-    *,
-    guessed: bool = False,
+    reference: OwnerReference, found: Owner | Job | Scale | None, namespace: str, revision: str
 ) -> Workload:
-    job = reference.kind == "Job" and reference.api_version.startswith("batch/")
+    job = reference.kind == "Job" and _group(reference) == "batch"
     return Workload(
         kind=reference.kind,
         api_version=reference.api_version,
@@ -172,7 +180,6 @@ def _of(
         replicas=found.desired if found is not None else None,
         single=_said_single(found.metadata) if found is not None else None,
         job=job,
-        guessed=guessed,
     )
 
 
