@@ -71,3 +71,18 @@ def test_classes_that_keep_apart_do_so_while_others_take_turns_with_them() -> No
     apart = [one for one in told if int(one.split("/")[1][1]) % 2]
     assert [one.split()[1] for one in apart] == ["on", "on", "on", "held"]
     assert len({one.split(" on ")[1] for one in apart[:3]}) == 3
+
+
+def test_nobody_joins_an_exclusive_pod_that_had_its_turn_among_them() -> None:
+    arriving = [
+        pod(f"p{index:02}", 1, annotations={"fairlead.dev/capacity": "exclusive"})
+        if index == 2
+        else pod(f"p{index:02}", 1, labels={"app": f"a{index % 2}"})
+        for index in range(12)
+    ]
+    one_by_one = with_nodes(3, 16)
+    expected = [told for each in arriving for told in served(one_by_one, [each])]
+    told = served(with_nodes(3, 16), arriving)
+    assert told == expected
+    nodes = {one.split("/")[1].split()[0]: one.split(" on ")[1] for one in told}
+    assert [name for name, where in nodes.items() if where == nodes["p02"]] == ["p02"]

@@ -34,6 +34,13 @@ def labelled(pod: Pod, app: str) -> Pod:
     return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, labels=labels))
 
 
+def alone(pod: Pod) -> Pod:
+    annotations = {**pod.metadata.annotations, "fairlead.dev/capacity": "exclusive"}
+    return msgspec.structs.replace(
+        pod, metadata=msgspec.structs.replace(pod.metadata, annotations=annotations)
+    )
+
+
 def one_by_one(snapshot: Snapshot, pods: list[Pod]) -> list[int]:
     cls = snapshot.class_of(pods[0])
     slots = []
@@ -75,7 +82,8 @@ def test_classes_that_take_turns_are_placed_like_choosing_one_by_one(
         pending = [read_pod(each) for each in state.pending]
         # Half of them alike but for a label, so that some that follow each other are of one shape.
         alike = [labelled(pending[0], f"app-{index}") for index in range(len(pending))]
-        pods = named([rng.choice(rng.choice((pending, alike))) for _ in range(40)])
+        pods = [rng.choice(rng.choice((pending, alike))) for _ in range(40)]
+        pods = named([alone(pod) if rng.random() < 0.05 else pod for pod in pods])
         turns = [(snapshot.class_of(pod), pod) for pod in pods]
         expected: list[int] = []
         with snapshot.trial():

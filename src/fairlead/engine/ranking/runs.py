@@ -80,6 +80,8 @@ def place_turns(snapshot: Snapshot, turns: Sequence[tuple[PodClass, Pod]]) -> li
         slots += found
         if len(slots) < end:
             break
+        if not simple.get(cls.serial):
+            simple.clear()  # what was placed may keep others off its node: nobody is simple any more
     return slots
 
 
