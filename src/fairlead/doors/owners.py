@@ -21,19 +21,11 @@ from fairlead.client.discovery import scalable
 from fairlead.client.reflector import Reflector
 from fairlead.client.wire import object_path, read_as
 from fairlead.errors import ApiError, BadObject, NotFound, Unreachable
-from fairlead.kube.meta import ObjectMeta, OwnerReference
+from fairlead.kube.meta import OwnerReference
 from fairlead.kube.pod import Pod
 from fairlead.kube.resources import Resource, known
-from fairlead.kube.workloads import (
-    Job,
-    JobSpec,
-    JobStatus,
-    PodDisruptionBudget,
-    Scale,
-    Workload,
-    WorkloadSpec,
-)
-from fairlead.policy.names import REPLICAS_LABEL
+from fairlead.kube.workloads import Job, PodDisruptionBudget, Scale, Workload
+from fairlead.policy.owners import trimmed
 
 __all__ = ["Owner", "OwnersOfPods"]
 
@@ -66,7 +58,7 @@ class OwnersOfPods:
         self._client = client
         self._clock = clock
         self._watched: dict[tuple[str, str], Reflector[Any, Any]] = {
-            key: Reflector(client, known(key[1]), struct, keep=_trimmed, rng=rng, clock=clock)
+            key: Reflector(client, known(key[1]), struct, keep=trimmed, rng=rng, clock=clock)
             for key, struct in _WATCHED.items()
         }
         self._budgets = Reflector(
@@ -147,7 +139,7 @@ class OwnersOfPods:
         try:
             if struct is not None:
                 resource = known(reference.kind)
-                return _trimmed(await self._client.get(resource, reference.name, namespace, kind=struct))
+                return trimmed(await self._client.get(resource, reference.name, namespace, kind=struct))
             found = await self._scalable(reference)
             if found is None:
                 return None
@@ -183,19 +175,3 @@ def _kind_of(reference: OwnerReference) -> tuple[str, str]:
 
 def _name(reference: OwnerReference, namespace: str) -> str:
     return f"{reference.kind}.{reference.api_version} {namespace}/{reference.name} {reference.uid}"
-
-
-def _trimmed(owner: Workload | Job) -> Workload | Job:
-    """What `workload_of` reads of an owner: templates would be most of the memory."""
-    metadata = owner.metadata
-    kept = ObjectMeta(
-        name=metadata.name,
-        namespace=metadata.namespace,
-        uid=metadata.uid,
-        labels={key: value for key, value in metadata.labels.items() if key == REPLICAS_LABEL},
-        owner_references=metadata.owner_references,
-    )
-    if isinstance(owner, Job):
-        spec = JobSpec(owner.spec.parallelism, owner.spec.completions, owner.spec.suspend)
-        return Job(kept, spec, JobStatus(succeeded=owner.status.succeeded))
-    return Workload(kept, WorkloadSpec(replicas=owner.spec.replicas, ordinals=owner.spec.ordinals))

@@ -166,6 +166,7 @@ def test_an_exclusive_tier_gives_each_pod_a_node():
     alone = policy("alone", {"name": "all", "exclusive": True})
     world = under(alone, things=[node("n1"), node("n2"), pod("a"), pod("b"), pod("c")])
     assert sorted(world.bound.values()) == ["n1", "n2"]
+    assert {one.reason for one in world.said()} == {"ExclusiveUnseen"}
     assert world.remove("a").after(20).bound.keys() == {"default/b", "default/c"}
 
 

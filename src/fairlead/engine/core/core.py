@@ -29,11 +29,10 @@ from fairlead.engine.settings import Settings
 from fairlead.kube.pod import Pod
 from fairlead.kube.selectors import matches
 from fairlead.kube.workloads import Namespace
+from fairlead.policy.names import EXCLUSIVE_LABEL
 
-__all__ = ["EXCLUSIVE_LABEL", "Core"]
+__all__ = ["Core"]
 
-# Says in terms that autoscalers understand, with anti-affinity against it, that a pod is exclusive.
-EXCLUSIVE_LABEL = "fairlead.dev/exclusive"
 _HOSTNAME = "kubernetes.io/hostname"
 
 
@@ -59,6 +58,8 @@ class Core:
         for name in service.commits.overdue(service.now):
             self._give_up(name)
         service.serve()
+        for pod in service.alone:
+            self._warn_of_exclusive(pod, wanted=True)
         if not service.took_back:
             return service.actions
         # A promise was taken back after its evictions were decided: who is not wanted gone any more stays.
@@ -158,9 +159,9 @@ class Core:
         if pod.terminal:
             self.service.left(uid)
 
-    def _warn_of_exclusive(self, pod: Pod) -> None:
+    def _warn_of_exclusive(self, pod: Pod, *, wanted: bool = False) -> None:
         """Say that autoscalers cannot see why an exclusive pod does not fit, unless it says so itself."""
-        wanted = pod.metadata.annotations.get(CAPACITY_ANNOTATION) == "exclusive"
+        wanted = wanted or pod.metadata.annotations.get(CAPACITY_ANNOTATION) == "exclusive"
         if (wanted or self.settings.capacity == "exclusive") and not _tells_all(pod):
             self._say(
                 pod,

@@ -62,6 +62,9 @@ class Service:
         self.reserver = Reserver(self.state, settings.reserve_after_s)
         self.actions: list[Action] = []
         self.took_back = False
+        self.alone: list[
+            Pod
+        ] = []  # pods that the current call sent to a tier where each has a node to itself
         self.now = 0.0
         self._verified = (-1, 0)
         self._turns = _FEW_TURNS
@@ -70,6 +73,7 @@ class Service:
         """Start a call."""
         self.now = max(self.now, now)
         self.actions = []
+        self.alone = []
         self.took_back = False
 
     def wake_at(self) -> float | None:
@@ -158,6 +162,8 @@ class Service:
             pod = self.state.pending.get(uid)
             if pod is None:
                 continue
+            if self.state.book.alone(uid):
+                self.alone.append(pod)
             gang = self.state.gangs.name_of(uid)
             if gang:
                 self.state.gangs.changed[gang] = None

@@ -307,6 +307,12 @@ class PolicyBook:
             return {}, ()
         return carried(pod, sent, self._reaches[sent.policy.name].tier_of(node.metadata.name), node)
 
+    def alone(self, uid: str) -> bool:
+        """Whether a waiting pod is sent to a tier in which it has its node to itself."""
+        sent = self.sent.get(uid)
+        tier = sent.choice.tier if sent is not None else None
+        return sent is not None and tier is not None and sent.policy.spec.tiers[tier].exclusive
+
     def words(self, uid: str) -> str:
         """Which tier a pod waits for, and why; "" where no tier keeps it waiting."""
         sent = self.sent.get(uid)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fairlead.kube.meta import ObjectMeta, OwnerReference
-from fairlead.kube.workloads import Job, JobSpec, JobStatus, Workload, WorkloadSpec
-from fairlead.policy.names import REPLICAS_LABEL
+from fairlead.kube.meta import OwnerReference
+from fairlead.kube.workloads import Job, Workload
+from fairlead.policy.owners import trimmed
 
 __all__ = ["KnownOwners"]
 
@@ -27,7 +27,7 @@ class KnownOwners:
     def seen(self, kind: str, owner: Workload | Job) -> tuple[bool, bool]:
         """Take note of an owner: whether whose its pods are may have changed, and whether anything has."""
         key = kind, owner.metadata.namespace, owner.metadata.name
-        before, after = self._known.get(key), _trimmed(owner)
+        before, after = self._known.get(key), trimmed(owner)
         if before == after:
             return False, False
         self._known[key] = after
@@ -36,21 +36,6 @@ class KnownOwners:
     def gone(self, kind: str, namespace: str, name: str) -> None:
         """Forget an owner."""
         self._known.pop((kind, namespace, name), None)
-
-
-def _trimmed(owner: Workload | Job) -> Workload | Job:
-    metadata = owner.metadata
-    kept = ObjectMeta(
-        name=metadata.name,
-        namespace=metadata.namespace,
-        uid=metadata.uid,
-        labels={key: value for key, value in metadata.labels.items() if key == REPLICAS_LABEL},
-        owner_references=metadata.owner_references,
-    )
-    if isinstance(owner, Job):
-        spec = JobSpec(parallelism=owner.spec.parallelism, completions=owner.spec.completions)
-        return Job(kept, spec, JobStatus(succeeded=owner.status.succeeded))
-    return Workload(kept, WorkloadSpec(replicas=owner.spec.replicas, ordinals=owner.spec.ordinals))
 
 
 def _identity(owner: Workload | Job) -> object:
