@@ -19,7 +19,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 _KINDS = ("Node", "Pod", "PodDisruptionBudget", "Deployment", "ReplicaSet", "StatefulSet", "Job")
 
 
-@click.group("policy", context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    "policy",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Example: fairlead policy lint examples/spot/policy.yaml",
+)
 def command() -> None:
     """Look at placement policies before a cluster does.
 

@@ -9,7 +9,7 @@ import click
 __all__ = ["command"]
 
 
-@click.command("replay")
+@click.command("replay", epilog="Example: fairlead replay recording.jsonl")
 @click.argument("file", metavar="FILE")
 @click.option("--segment", is_flag=True, help="Only FILE itself, not the older segments beside it.")
 @click.option(

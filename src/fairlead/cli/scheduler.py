@@ -19,9 +19,16 @@ def _flag(*names: str, field: str, **options: Any) -> Callable[[F], F]:
 
 @click.command(
     "scheduler",
-    epilog="""Exits with 0 after SIGTERM or SIGINT, once what was under way is done and the lease is
-    given back. SIGHUP reads the configuration file again; so does a change of it.
-    """,
+    epilog="""\b
+Examples:
+  On this machine, for pods that ask for schedulerName fairlead, with a recording:
+    fairlead scheduler --kubeconfig ~/.kube/config --record recording.jsonl
+  With policies of a file and a port for health and metrics:
+    fairlead scheduler --kubeconfig ~/.kube/config --policies policies.yaml --listen :8080
+
+Exits with 0 after SIGTERM or SIGINT, once what was under way is done and the lease is given back.
+SIGHUP reads the configuration file again; so does a change of it.
+""",
 )
 @click.option("--config", "config_file", metavar="FILE", help="A FairleadConfiguration; flags win over it.")
 @_flag("--kubeconfig", field="kubeconfig", metavar="FILE", help="Which cluster, and who we are to it.")

@@ -15,7 +15,7 @@ from fairlead.cli.demo.stages import tell_fast, tell_live
 __all__ = ["command"]
 
 
-@click.command()
+@click.command(epilog="Example: fairlead demo --fast")
 @click.option("--fast", is_flag=True, help="In virtual time: the whole story in about a second.")
 @click.option("--real", is_flag=True, help="On a real control plane, which is built when there is none yet.")
 @click.option(
