@@ -7,7 +7,6 @@ as it would not hold with the remaining victims gone.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 
 import msgspec
@@ -16,11 +15,11 @@ from fairlead.engine.core.actions import Action, BindPod, EvictPod, NominatePod
 from fairlead.engine.core.assembly import Assembly
 from fairlead.engine.core.commits import Commits
 from fairlead.engine.core.evictions import Evictions, Wait
-from fairlead.engine.core.hints import wants_company
 from fairlead.engine.core.holds import Holds
 from fairlead.engine.core.queue import Line, Queue, Verdict
 from fairlead.engine.core.reservations import Reserver
 from fairlead.engine.core.state import State
+from fairlead.engine.core.turns import Turns
 from fairlead.engine.placement import Placement
 from fairlead.engine.planner import Fits, Makes, Outcome, Planner, Refused
 from fairlead.engine.preemption import Preemption
@@ -31,10 +30,6 @@ from fairlead.kube.pod import Pod
 from fairlead.policy.fallback import unschedulable_since
 
 __all__ = ["Service"]
-
-# How many pods are placed in one go: few at first, because they are looked up for nothing where there is
-# no room, then twice as many each time that there was.
-_FEW_TURNS, _MANY_TURNS = 64, 16_384
 
 
 class Service:
@@ -67,7 +62,7 @@ class Service:
         ] = []  # pods that the current call sent to a tier where each has a node to itself
         self.now = 0.0
         self._verified = (-1, 0)
-        self._turns = _FEW_TURNS
+        self._turns = Turns(self.queue, self.planner, self.state.room, self._bind)
 
     def begin(self, now: float) -> None:
         """Start a call."""
@@ -223,7 +218,7 @@ class Service:
         self._conclude(line, outcome)
 
     def _serve_run(self, line: Line) -> None:
-        left = self._serve_turns(line)
+        left = self._turns.serve(line, self.now)
         if left is None:
             return
         line = left
@@ -238,35 +233,6 @@ class Service:
             if isinstance(outcome, Refused):
                 break
             placed += 1
-
-    def _serve_turns(self, line: Line) -> Line | None:
-        """Place the next pods, whichever their lines, up to the first that finds no room.
-
-        The same as one run after the other, only faster. So nothing may be promised or reserved, which
-        makes the room differ from unit to unit, and nobody be held whom a placed pod would wake. Returns
-        the line whose run is to be gone on with, if any: none is left where another's would begin.
-        """
-        room = self.state.room
-        if room.nominations or room.reservations or any(map(_heeds_placing, self.queue.held())):
-            return line
-        while True:
-            turns = self.queue.turns(_goes_alone, self._turns)
-            slots = self.planner.turns([(line.classes[0], unit) for line, unit in turns])
-            if not slots:
-                self._turns = _FEW_TURNS
-                return line
-            placed = turns[: len(slots)]
-            for each, number in Counter(line for line, _ in placed).items():
-                self.queue.take(each, number)
-            for (_, unit), slot in zip(placed, slots, strict=True):
-                self._bind(unit, ((unit.members[0], slot),))
-            all_placed = len(placed) == len(turns)
-            self._turns = min(2 * self._turns, _MANY_TURNS) if all_placed else _FEW_TURNS
-            line = placed[-1][0]
-            if self.queue.next(self.now) is not line:
-                return None
-            if not all_placed:
-                return line
 
     def _others_leaving(self, unit: Unit) -> bool:
         """Whether lower pods are leaving a node that the unit was promised: then it picks no new victims."""
@@ -314,6 +280,7 @@ class Service:
             gang = self.state.gangs.get(unit.gang)
             self.commits.begin(unit.gang, self.now, gang.schedule_timeout_s if gang else None)
         self.state.hints.placed()
+        self._turns.placed()
 
     def _with_marks(self, bind: BindPod, slot: int) -> BindPod:
         pod, node = self.state.pending.get(bind.uid), self.state.snapshot.nodes.nodes[slot]
@@ -420,12 +387,3 @@ class Service:
             self.state.gangs.changed[unit.gang] = None
         else:
             self.assembly.pod(pod, self.now)
-
-
-def _goes_alone(line: Line) -> bool:
-    """Whether the line's units are pods that have nothing to do with a gang."""
-    return not line.head.gang and all(cls.live for cls in line.classes)
-
-
-def _heeds_placing(line: Line) -> bool:
-    return not line.classes or any(not cls.live or wants_company(cls) for cls in line.classes)
