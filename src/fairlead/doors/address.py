@@ -13,6 +13,6 @@ def check_address(listen: str, where: str = "--listen") -> None:
     >>> check_address("127.0.0.1:8080"), check_address(":0")
     (None, None)
     """
-    host, _, port = listen.rpartition(":")
-    if not port.isdecimal() or int(port) > 65535 or (host and not host.strip("[]")):
+    host, colon, port = listen.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65535 or (host and not host.strip("[]")):
         raise BadInput(f"{where}: {listen!r} is not ADDRESS:PORT or :PORT")

@@ -238,10 +238,10 @@ async def _open(
 
 def _checks(doors: Sequence[Door], around: Surroundings) -> dict[str, str]:
     found = around.policies.checks()
-    several = len(doors) > 1
-    for door in doors:
-        for name, wrong in door.checks().items():
-            found[f"{door.name}-{name}" if several else name] = wrong
+    said = [(door.name, checks) for door in doors if (checks := door.checks())]
+    for name, checks in said:
+        for check, wrong in checks.items():
+            found[f"{name}-{check}" if len(said) > 1 else check] = wrong
     return found
 
 
