@@ -212,8 +212,14 @@ class PolicyBook:
         if governed is None or sent is None:
             return
         reach = self._reaches[governed.key.policy]
-        reach.succeeded(reach.tier_of(node))
-        self.pod(replace(governed.pod, node=node, waits=False, slot=sent.slot))
+        tier = reach.tier_of(node)
+        reach.succeeded(tier)
+        # It keeps the slot that it waited with, so nobody else's can be another for it.
+        governed.pod = replace(governed.pod, node=node, waits=False, slot=sent.slot)
+        governed.claim = replace(governed.claim, placed=True, tier=tier, slot=sent.slot)
+        self._groups[governed.key].put(governed.claim, waits=False)
+        _discard(self._waiting, governed.key, uid)
+        self._forget(uid)
 
     def held(self, uid: str, now: float, since: float | None = None) -> None:
         """A waiting pod found no room in its tier: its patience begins; `since`: or began, by its status."""
