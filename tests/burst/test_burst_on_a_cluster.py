@@ -89,7 +89,7 @@ def test_only_pods_that_ask_for_this_scheduler_count(ours: Bursting):
     assert more["metadata"]["annotations"]["controller.kubernetes.io/pod-deletion-cost"] == "-2"
 
 
-def test_a_burst_node_that_is_missing_full_or_cordoned_is_named_to_those_who_wait(ours: Bursting):
+def test_a_burst_node_that_is_missing_is_named_to_those_who_wait(ours: Bursting):
     ours.nodes(base=1)
     ours.run("not-there", 1)
     ours.pod("first")
@@ -97,6 +97,21 @@ def test_a_burst_node_that_is_missing_full_or_cordoned_is_named_to_those_who_wai
     ours.pod("second")
     assert "tier burst" in ours.held("second")
     assert "node not-there does not exist" in ours.held("second")
+
+
+def test_a_burst_node_that_is_cordoned_or_not_ready_is_named_to_those_who_wait(ours: Bursting):
+    virtual = ours.nodes(base=1)
+    ours.cluster.patch("Node", virtual, {"spec": {"unschedulable": True}})
+    ours.run(virtual, 1)
+    ours.pod("first")
+    ours.lies("first", base=1)
+    ours.pod("second")
+    assert f"node {virtual} is cordoned, not ready or to be removed" in ours.held("second")
+    ours.cluster.patch("Node", virtual, {"spec": {"unschedulable": None}})
+    ours.lies("second", virtual=1)
+    ours.cluster.host.set_unready(virtual)
+    ours.pod("third")
+    assert f"node {virtual} is cordoned, not ready or to be removed" in ours.held("third")
 
 
 def test_a_full_burst_node_holds_pods_until_there_is_room(ours: Bursting):

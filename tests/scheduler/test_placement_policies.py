@@ -56,6 +56,22 @@ def test_three_of_ten_are_on_demand_and_the_split_follows_every_scaling(corner: 
         assert corner.corner.settled("web", number) == exact(number)
 
 
+def test_slots_of_the_webhook_are_the_schedulers(corner: ByScheduler):
+    corner.corner.nodes()
+    governing = corner.corner.policy()
+    corner.corner.run(governing, arguments=(f"--scheduler-name={corner.scheduler}",))
+    corner.policies(governing)
+    corner.deploy("web", 10)
+    for number in (10, 3, 12):
+        corner.corner.scale("web", number)
+        assert corner.corner.settled("web", number) == exact(number)
+    pods = corner.corner.pods("web")
+    assert all("fairlead.dev/slot-token" in one["metadata"]["annotations"] for one in pods)
+    assert not any("affinity" in one["spec"] for one in pods)
+    slots = sorted(int(one["metadata"]["annotations"]["fairlead.dev/slot"]) for one in pods)
+    assert slots == list(range(1, 13))
+
+
 def test_a_stateful_sets_ordinals_are_its_slots(corner: ByScheduler):
     corner.corner.nodes()
     corner.policies(corner.corner.policy())
