@@ -154,10 +154,11 @@ def test(
     number of pods. NOW is where the state's pods are.
     """
     from fairlead.policy.matching import Policies
+    from fairlead.policy.names import EXEMPT
     from fairlead.policy.preview import preview
 
     policies = _policies(file)
-    found = preview(Policies(policies, exempt=("kube-system",)), _state(files, kubeconfig, context))
+    found = preview(Policies(policies, exempt=EXEMPT), _state(files, kubeconfig, context))
     if output == "table":
         _show_previews(found, slots=slots)
     else:

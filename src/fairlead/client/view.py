@@ -15,6 +15,7 @@ import msgspec
 
 from fairlead.client.lines import TooLong
 from fairlead.client.status import status_error
+from fairlead.client.wire import version_number
 from fairlead.errors import BadObject, FairleadError
 from fairlead.kube.decode import call_it
 from fairlead.kube.meta import ObjectMeta
@@ -197,7 +198,7 @@ class View(Generic[T, K]):
             self._spoil(body, error, batch)
             return
         key = meta.key
-        version = _version(meta.resource_version)
+        version = version_number(meta.resource_version)
         known = self._known.get(key)
         if not self._is_news(key, version, known):
             return
@@ -259,7 +260,7 @@ class View(Generic[T, K]):
             final, meta = None, _salvage(body)  # to know which one is gone is all that is needed
         if not meta.name:
             raise Distrust(f"a watch of {self._kind} showed the deletion of an object without a name")
-        key, version = meta.key, _version(meta.resource_version)
+        key, version = meta.key, version_number(meta.resource_version)
         if self._listed is not None:
             if version and self._listed.get(key, 0) > version:
                 return
@@ -290,7 +291,7 @@ class View(Generic[T, K]):
         self._on_bad(bad)
         if not meta.name:
             return
-        key, version = meta.key, _version(meta.resource_version)
+        key, version = meta.key, version_number(meta.resource_version)
         known = self._known.get(key)
         if not self._is_news(key, version, known):
             return
@@ -305,16 +306,12 @@ class View(Generic[T, K]):
             self._reach(meta.resource_version)
 
     def _reach(self, resource_version: str) -> None:
-        version = _version(resource_version)
+        version = version_number(resource_version)
         if not version:
             self.resume = resource_version or self.resume
         elif version > self._newest:
             self._newest = version
             self.resume = resource_version
-
-
-def _version(text: str) -> int:
-    return int(text) if text.isdecimal() and text.isascii() else 0
 
 
 class _Frame(msgspec.Struct):

@@ -25,6 +25,7 @@ __all__ = [
     "plain",
     "read_as",
     "typed",
+    "version_number",
 ]
 
 Plain = dict[str, Any]
@@ -132,3 +133,12 @@ def plain(data: bytes) -> Plain:
         return msgspec.json.decode(data, type=Plain)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise BadObject("answer", "", f"not a JSON object: {error}") from error
+
+
+def version_number(resource_version: str) -> int:
+    """A resourceVersion as the number that it is in Kubernetes, to tell newer from older; 0 if it is none.
+
+    >>> version_number("1042"), version_number("")
+    (1042, 0)
+    """
+    return int(resource_version) if resource_version.isdecimal() and resource_version.isascii() else 0

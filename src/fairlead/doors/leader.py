@@ -1,13 +1,12 @@
 """Work only while holding a Lease: for doors of which one replica may act, and for what one process writes.
 
 Whoever stands by only waits: `lead` calls the work with a client whose writes are fenced, and cancels it
-before the lease can be another's. The lease's namespace is made when it turns out to be missing, which in
-a cluster it never is; looking first would need a right that is good for nothing else.
+before the lease can be another's.
 """
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import socket
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -17,8 +16,9 @@ import structlog
 from fairlead.client.api import Client
 from fairlead.client.clock import WALL_CLOCK, Clock
 from fairlead.client.election import ApiLease, Election, Terms
-from fairlead.errors import Conflict, LeaseLost, NotFound
-from fairlead.kube.resources import known
+from fairlead.doors.failures import worst
+from fairlead.doors.namespaces import in_namespace
+from fairlead.errors import LeaseLost
 from fairlead.kube.workloads import Lease
 
 __all__ = ["LeaseInItsNamespace", "lead"]
@@ -58,7 +58,7 @@ async def lead(
             except BaseExceptionGroup as several:
                 # One of the work's tasks was stopped by the fence; its fellows were only cancelled.
                 if (lost := several.subgroup(LeaseLost)) is not None:
-                    raise LeaseLost(str(_first(lost))) from several
+                    raise LeaseLost(str(worst(lost))) from several
                 raise
 
         try:
@@ -75,18 +75,5 @@ class LeaseInItsNamespace(ApiLease):
 
     async def put(self, spec: dict[str, Any], old: Lease | None) -> Lease:
         """Create it, in a new namespace if need be, or replace the version that `old` is."""
-        try:
-            return await super().put(spec, old)
-        except NotFound:
-            if old is not None:
-                raise
-        with contextlib.suppress(Conflict):  # another replica was faster
-            await self.client.create(known("Namespace"), {"metadata": {"name": self.namespace}})
-        return await super().put(spec, old)
-
-
-def _first(several: BaseExceptionGroup[BaseException]) -> BaseException:
-    found: BaseException = several
-    while isinstance(found, BaseExceptionGroup):
-        found = found.exceptions[0]
-    return found
+        put = functools.partial(super().put, spec, old)
+        return await (put() if old is not None else in_namespace(self.client, self.namespace, put))

@@ -7,6 +7,7 @@ system namespace. What we wrote ourselves counts at once, before the watch shows
 from __future__ import annotations
 
 import asyncio
+import functools
 import random
 from collections.abc import Callable, Iterable
 from contextlib import aclosing
@@ -19,6 +20,8 @@ import structlog
 from fairlead.client.api import Client
 from fairlead.client.clock import WALL_CLOCK, Clock
 from fairlead.client.reflector import Reflector
+from fairlead.client.wire import version_number
+from fairlead.doors.namespaces import in_namespace
 from fairlead.doors.policies import LivePolicies
 from fairlead.errors import BadObject, Conflict, FairleadError, NotFound
 from fairlead.kube.meta import ObjectMeta
@@ -34,7 +37,6 @@ Change = Callable[[Marks], Marks | None]
 """Marks as they are in, as they should be out; None: the change is not possible (a probe is taken)."""
 
 _CONFIG_MAP = known("ConfigMap")
-_NAMESPACE = known("Namespace")
 _LABEL = "fairlead.dev/marks"
 _KEY = "marks"
 _TRIES = 8  # each lost race means that somebody else got on
@@ -164,7 +166,7 @@ class LiveMarks:
 
     def _newest(self, policy: str) -> _Read:
         seen, ours = self._seen(policy), self._ours.get(policy)
-        if ours is not None and _number(ours.version) > _number(seen.version):
+        if ours is not None and version_number(ours.version) > version_number(seen.version):
             return ours
         self._ours.pop(policy, None)
         return seen
@@ -237,12 +239,8 @@ class LiveMarks:
             written = await client.replace(_CONFIG_MAP, {"metadata": metadata, "data": {_KEY: text}})
             return str(written["metadata"]["resourceVersion"])
         body = {"metadata": metadata, "data": {_KEY: text}}
-        try:
-            written = await client.create(_CONFIG_MAP, body)
-        except NotFound:
-            # The namespace: in a cluster it is ours and exists, outside of one nobody made it yet.
-            await client.create(_NAMESPACE, {"metadata": {"name": self._namespace}})
-            written = await client.create(_CONFIG_MAP, body)
+        create = functools.partial(client.create, _CONFIG_MAP, body)
+        written = await in_namespace(client, self._namespace, create)
         return str(written["metadata"]["resourceVersion"])
 
     def _cool_down_s(self, policy: str) -> float:
@@ -271,7 +269,3 @@ def _patch(old: Iterable[str], new: Marks) -> dict[str, Any]:
 
 
 _FIELDS = tuple(field.encode_name for field in msgspec.structs.fields(Mark))
-
-
-def _number(version: str) -> int:
-    return int(version) if version.isdecimal() else 0

@@ -8,7 +8,6 @@ name, the file's holds: whoever starts the process wrote it there on purpose.
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
@@ -24,6 +23,7 @@ from fairlead.client.clock import WALL_CLOCK, Clock
 from fairlead.client.reflector import Reflector
 from fairlead.client.retry import Backoff
 from fairlead.client.view import Added, Deleted, Modified, Spoiled
+from fairlead.doors.files import Stamp, stamp_of
 from fairlead.errors import ApiError, BadInput, FairleadError, NotFound, Unreachable
 from fairlead.kube.meta import ObjectMeta
 from fairlead.policy.model import PlacementPolicy, read_policies, read_policy
@@ -106,11 +106,11 @@ class LivePolicies:
         """Whether who may not read the cluster's policies goes on without them."""
         self.trouble = ""
         """Why the sources cannot be read at the moment; "" when they can."""
-        self._stamp: tuple[int, int] | None = None
+        self._stamp: Stamp | None = None
         self._fixed = {policy.name: policy for policy in fixed}
         self._of_file = dict(self._fixed)
         if file:
-            self._stamp = _stamp(file)
+            self._stamp = stamp_of(file)
             self._of_file |= {policy.name: policy for policy in read_file(file)}
         self._merge()
 
@@ -268,7 +268,7 @@ class LivePolicies:
         """Read the file again when it changes; one that cannot be used changes nothing."""
         while True:
             await asyncio.sleep(_LOOK_S)
-            stamp = _stamp(self._file)
+            stamp = stamp_of(self._file)
             if stamp is None or stamp == self._stamp:
                 continue  # a file that is away for a moment is being replaced
             self._stamp = stamp
@@ -285,11 +285,3 @@ class LivePolicies:
 
 def _plain(whole: Mapping[str, Any]) -> Any:
     return msgspec.to_builtins(whole)
-
-
-def _stamp(file: str) -> tuple[int, int] | None:
-    try:
-        found = os.stat(file)
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_ino

@@ -108,7 +108,7 @@ class StatusDoor(Door):
             client,
             around.policies,
             owners,
-            exempt=("kube-system", around.system_namespace),
+            exempt=around.exempt,
             changed=self._groups_changed,
             alone=True,
             **common,

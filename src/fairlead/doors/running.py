@@ -28,9 +28,11 @@ from fairlead.client.api import Client
 from fairlead.client.clock import WALL_CLOCK, Clock
 from fairlead.client.connection import Connection
 from fairlead.doors.address import check_address
+from fairlead.doors.failures import worst
 from fairlead.doors.policies import LivePolicies
-from fairlead.errors import BadInput, FairleadError
+from fairlead.errors import BadInput
 from fairlead.policy.model import PlacementPolicy
+from fairlead.policy.names import EXEMPT
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -80,6 +82,11 @@ class Surroundings:
     system_namespace: str
     rng: random.Random
     clock: Clock = WALL_CLOCK
+
+    @property
+    def exempt(self) -> tuple[str, ...]:
+        """The namespaces that no policy governs: what policies need to work must not wait for them."""
+        return tuple(dict.fromkeys((*EXEMPT, self.system_namespace)))
 
 
 class Door(ABC):
@@ -180,7 +187,7 @@ async def serve_doors(
             stopped.cancel()
             following.cancel()
     except BaseExceptionGroup as several:
-        raise _worst(several) from several
+        raise worst(several) from several
 
 
 async def _prepare(doors: Sequence[Door]) -> None:
@@ -243,19 +250,6 @@ def _checks(doors: Sequence[Door], around: Surroundings) -> dict[str, str]:
         for check, wrong in checks.items():
             found[f"{name}-{check}" if len(said) > 1 else check] = wrong
     return found
-
-
-def _worst(several: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The one error to be shown of those that came together: one of ours only when there is no other."""
-    flat: list[BaseException] = []
-    rest: list[BaseException] = [several]
-    while rest:
-        error = rest.pop()
-        if isinstance(error, BaseExceptionGroup):
-            rest += reversed(error.exceptions)
-        else:
-            flat.append(error)
-    return next((error for error in flat if not isinstance(error, FairleadError)), flat[0])
 
 
 def own_namespace() -> str:

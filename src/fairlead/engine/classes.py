@@ -21,7 +21,6 @@ from fairlead.kube.meta import OwnerReference
 from fairlead.kube.pod import Pod
 
 __all__ = [
-    "CAPACITY_ANNOTATION",
     "PodClass",
     "belongs_to_node",
     "class_key",
@@ -29,7 +28,6 @@ __all__ = [
     "spreading_owner",
 ]
 
-CAPACITY_ANNOTATION = "fairlead.dev/capacity"
 _MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 
 # Controllers whose pods ranking spreads by their selector, as (apiVersion, kind).

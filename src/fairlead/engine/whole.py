@@ -24,14 +24,12 @@ from fairlead.engine.settings import Settings
 from fairlead.errors import FairleadError
 from fairlead.kube.pod import Pod
 from fairlead.policy.model import read_policies
+from fairlead.policy.names import EXEMPT
 
 if TYPE_CHECKING:
     from fairlead.engine.cluster import Cluster
 
-__all__ = ["EXEMPT", "plan", "planned", "preempt", "sent"]
-
-EXEMPT = ("kube-system",)
-"""Namespaces that no policy governs."""
+__all__ = ["plan", "planned", "preempt", "sent"]
 
 
 def plan(cluster: Cluster, *, scheduler_names: tuple[str, ...], now: float | None) -> Plan:

@@ -14,6 +14,7 @@ from fairlead.kube.node import Node
 from fairlead.kube.tolerations import tolerated
 from fairlead.policy.matching import Policies
 from fairlead.policy.model import PlacementPolicy, Tier
+from fairlead.policy.names import CAPACITY_ANNOTATION
 from fairlead.policy.nodes import nowhere, terms_of_tier, tier_of_node
 from fairlead.policy.preview import Preview, State, preview
 from fairlead.policy.rule import Demand, Tiers
@@ -21,7 +22,6 @@ from fairlead.policy.rule import Demand, Tiers
 __all__ = ["Finding", "lint"]
 
 _UP_TO = 200  # groups of so many pods are looked at; percentages repeat after a hundred
-_CAPACITY = "fairlead.dev/capacity"
 # Set and taken away as nodes come, go and are cordoned: they say nothing about the tier.
 _PASSING = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "ToBeDeletedByClusterAutoscaler")
 
@@ -165,7 +165,7 @@ def _rollout(policy: PlacementPolicy, one: Preview, nodes: Sequence[Node]) -> It
         return
     if _unavailable_ok(spec, one.subject.pods) > 0:
         return
-    annotated = one.subject.annotations.get(_CAPACITY) == "exclusive"
+    annotated = one.subject.annotations.get(CAPACITY_ANNOTATION) == "exclusive"
     for tier_name, pods in one.counts.items():
         tier = policy.spec.tier(tier_name)
         if tier is None or not pods or not (tier.exclusive or annotated):

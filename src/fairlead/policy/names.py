@@ -6,8 +6,10 @@ from fairlead.kube.resources import Resource
 
 __all__ = [
     "API_VERSION",
+    "CAPACITY_ANNOTATION",
     "DELETION_COST",
     "EXCLUSIVE_LABEL",
+    "EXEMPT",
     "GROUP",
     "LEDGERS",
     "PASSED_ON_ANNOTATION",
@@ -35,7 +37,13 @@ TOKEN_ANNOTATION = "fairlead.dev/slot-token"
 PASSED_ON_ANNOTATION = "fairlead.dev/passed-on"
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
+# On pods: exclusive, for a node to itself.
+CAPACITY_ANNOTATION = "fairlead.dev/capacity"
+
 # On workloads: single or multiple, where the number of replicas would say otherwise.
 REPLICAS_LABEL = "fairlead.dev/replicas"
 # On pods that have a node to themselves, with anti-affinity against it.
 EXCLUSIVE_LABEL = "fairlead.dev/exclusive"
+
+# Namespaces that no policy governs; where doors run, theirs too.
+EXEMPT = ("kube-system",)

@@ -32,6 +32,7 @@ from fairlead.engine.settings import Settings
 from fairlead.errors import ApiError, BadObject, NotFound
 from fairlead.kube.decode import convert
 from fairlead.policy.model import PlacementPolicy
+from fairlead.policy.names import EXEMPT
 from fairlead.world.api import Api, DeleteOptions
 from fairlead.world.clock import Clock, Timer
 from fairlead.world.controllers.objects import split_key
@@ -70,7 +71,7 @@ class Fairlead:
         self._component = self.core.settings.scheduler_names[0]
         self._inbox: deque[Event] = deque()
         if governing := tuple(policies):
-            self._inbox.append(PoliciesAre(governing, ("kube-system",)))
+            self._inbox.append(PoliciesAre(governing, EXEMPT))
         self._timer: Timer | None = None
         for resource in api.store.resources():
             for item in api.store.list(resource):

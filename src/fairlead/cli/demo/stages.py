@@ -27,9 +27,9 @@ from fairlead.client.api import Client
 from fairlead.client.connection import Connection
 from fairlead.client.reflector import Reflector
 from fairlead.client.view import Added, Deleted, Modified
+from fairlead.doors.failures import worst
 from fairlead.doors.scheduler.configuration import merged
 from fairlead.doors.scheduler.leading import Scheduler
-from fairlead.doors.scheduler.session import worst
 from fairlead.engine.settings import Settings
 from fairlead.kube.decode import convert
 from fairlead.kube.resources import known

@@ -7,7 +7,6 @@ are only assumed live in one memory: two replicas that answered at once would gi
 from __future__ import annotations
 
 import asyncio
-import os
 import ssl
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from fairlead.doors.extender.nodes import NodesOfTiers
 from fairlead.doors.extender.reporting import PATIENCE_S, Calls
 from fairlead.doors.extender.server import Endpoint
 from fairlead.doors.extender.tending import Tending
+from fairlead.doors.files import stamp_of
 from fairlead.doors.grouping import GroupsOfPods
 from fairlead.doors.leader import lead
 from fairlead.doors.marks import LiveMarks
@@ -77,7 +77,7 @@ class ExtenderDoor(Door):
             around.client,
             around.policies,
             self._owners,
-            exempt=("kube-system", around.system_namespace),
+            exempt=around.exempt,
             changed=self._group_changed,
             shown=self._deciding.shown,
             left=self._pod_left,
@@ -239,10 +239,10 @@ class ExtenderDoor(Door):
         settings = self._settings
         if self._tls is None:
             return
-        known_stamp = _stamp(settings.tls_cert_file)
+        known_stamp = stamp_of(settings.tls_cert_file)
         while True:
             await asyncio.sleep(_LOOK_S)
-            stamp = _stamp(settings.tls_cert_file)
+            stamp = stamp_of(settings.tls_cert_file)
             if stamp is not None and stamp != known_stamp:
                 known_stamp = stamp
                 try:
@@ -275,11 +275,3 @@ def _trimmed(node: Node) -> Node:
     )
     ready = tuple(one for one in node.status.conditions if one.type == "Ready")
     return Node(kept, NodeSpec(node.spec.unschedulable, node.spec.taints), NodeStatus(conditions=ready))
-
-
-def _stamp(file: str) -> tuple[int, int] | None:
-    try:
-        found = os.stat(file)
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_ino

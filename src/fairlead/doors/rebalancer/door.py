@@ -197,8 +197,7 @@ class RebalancerDoor(Door):
         """Go by the policies of now, and read the sizes of owners that nobody watches."""
         if self._around.policies.policies is not self._known:
             self._known = self._around.policies.policies
-            exempt = ("kube-system", self._around.system_namespace)
-            self.machine.use(self._known, exempt, only_ours=self._settings.only_ours)
+            self.machine.use(self._known, self._around.exempt, only_ours=self._settings.only_ours)
         for pod in self.machine.unwatched():
             reference, namespace = pod.metadata.controller, pod.metadata.namespace
             if reference is not None:

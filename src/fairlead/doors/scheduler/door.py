@@ -5,18 +5,18 @@ placement policies of the process.
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 from collections.abc import Mapping
 from typing import Any
 
 import structlog
 
+from fairlead.doors.failures import worst
+from fairlead.doors.files import stamp_of
 from fairlead.doors.marks import LiveMarks
 from fairlead.doors.running import Door, Surroundings
 from fairlead.doors.scheduler.configuration import Configuration, load, merged
 from fairlead.doors.scheduler.leading import Scheduler
-from fairlead.doors.scheduler.session import worst
 from fairlead.doors.scheduler.tiers import TierFeed
 from fairlead.errors import BadInput
 
@@ -61,7 +61,7 @@ class SchedulerDoor(Door):
             tiers=TierFeed(
                 around.policies,
                 self._marks,
-                ("kube-system", around.system_namespace),
+                around.exempt,
                 only_ours=only_ours,
             ),
             rng=around.rng,
@@ -100,14 +100,14 @@ class SchedulerDoor(Door):
 
     async def _reload(self, file: str, again: asyncio.Event) -> None:
         """Read the file again on SIGHUP and when it changes; a file that cannot be used changes nothing."""
-        known, told = _stamp(file), None
+        known, told = stamp_of(file), None
         while True:
             try:
                 async with asyncio.timeout(_LOOK_S):
                     await again.wait()
             except TimeoutError:
                 pass  # time to look at the file
-            stamp = _stamp(file)
+            stamp = stamp_of(file)
             if not again.is_set() and stamp == known:
                 continue
             again.clear()
@@ -121,11 +121,3 @@ class SchedulerDoor(Door):
                 told = configuration
                 _log.info("configuration_reloaded", file=file)
                 self._scheduler.reload(configuration)
-
-
-def _stamp(file: str) -> tuple[int, int] | None:
-    try:
-        found = os.stat(file)
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_ino

@@ -20,6 +20,7 @@ import structlog
 from fairlead.client.api import Client
 from fairlead.client.clock import WALL_CLOCK, Clock
 from fairlead.client.events import EventLane
+from fairlead.doors.failures import worst
 from fairlead.doors.scheduler.binder import Binder
 from fairlead.doors.scheduler.configuration import Configuration
 from fairlead.doors.scheduler.drift import Drift, Drifted
@@ -53,7 +54,7 @@ from fairlead.kube.pod import Pod
 from fairlead.kube.resources import known
 from fairlead.kube.workloads import PodDisruptionBudget
 
-__all__ = ["InternalError", "Session", "worst"]
+__all__ = ["InternalError", "Session"]
 
 _log = structlog.get_logger(__name__)
 
@@ -170,7 +171,7 @@ class Session:
                 for task in tasks:
                     task.cancel()
         except BaseExceptionGroup as several:
-            raise worst(several) from several
+            raise worst(several, LeaseLost, InternalError, Drifted) from several
         finally:
             self._metrics.watch(None)
             if self._recorder is not None:
@@ -307,22 +308,3 @@ def _loading() -> Iterator[None]:
     finally:
         gc.enable()
         gc.freeze()
-
-
-def worst(several: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The one error that says what to do next: a lost lease before a defect before anything else."""
-    leaves: list[BaseException] = []
-
-    def walk(error: BaseException) -> None:
-        if isinstance(error, BaseExceptionGroup):
-            for inner in error.exceptions:
-                walk(inner)
-        else:
-            leaves.append(error)
-
-    walk(several)
-    for kind in (LeaseLost, InternalError, Drifted):
-        for error in leaves:
-            if isinstance(error, kind):
-                return error
-    return leaves[0]

@@ -8,8 +8,8 @@ what they find.
 from __future__ import annotations
 
 import asyncio
+import functools
 import ipaddress
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,6 +24,8 @@ from fairlead.client.authority import KeyPair, life_of
 from fairlead.client.clock import WALL_CLOCK, Clock
 from fairlead.client.reflector import Reflector
 from fairlead.client.retry import Backoff
+from fairlead.doors.files import Stamp, stamp_of
+from fairlead.doors.namespaces import in_namespace
 from fairlead.doors.webhook.keyring import SECRET, Keyring, Secret, read_keyring, secret_of
 from fairlead.errors import ApiError, BadInput, BadObject, Conflict, NotFound, Unreachable
 from fairlead.kube.resources import known
@@ -33,7 +35,6 @@ __all__ = ["Certificates", "Files", "Names", "OwnAuthority", "Trust"]
 _log = structlog.get_logger(__name__)
 
 _SECRETS = known("Secret")
-_NAMESPACES = known("Namespace")
 _SERVING_LIFE = timedelta(days=90)
 _LOOK_S = 5.0  # how often files are looked at
 _LOOK_AGAIN_S = 60.0  # the Secret is watched; this is for when the watch is refused
@@ -213,12 +214,8 @@ class OwnAuthority:
                 pass
             try:
                 made = secret_of(Keyring.new(self._clock.wall()), self._namespace)
-                try:
-                    await self._client.create(_SECRETS, made)
-                except NotFound:
-                    # The namespace: in a cluster it is ours and exists, outside of one nobody made it yet.
-                    await self._client.create(_NAMESPACES, {"metadata": {"name": self._namespace}})
-                    continue
+                create = functools.partial(self._client.create, _SECRETS, made)
+                await in_namespace(self._client, self._namespace, create)
                 _log.info("authority_made", secret=f"{self._namespace}/{SECRET}")
             except Conflict:
                 continue  # another replica was first: its authority is everybody's
@@ -249,9 +246,9 @@ class Files:
 
     async def run(self, trust: Trust) -> None:
         """See `Certificates`. A pair that is half renewed is not shown: the next look finds it whole."""
-        known_stamps: list[tuple[int, int] | None] | None = None
+        known_stamps: list[Stamp | None] | None = None
         while True:
-            stamps = [_stamp(file) for file in self._files]
+            stamps = [stamp_of(file) for file in self._files]
             if stamps != known_stamps:
                 try:
                     pair, bundle = self._read()
@@ -272,11 +269,3 @@ class Files:
                 raise BadInput(f"{file}: {error.strerror or error}") from error
         pair = KeyPair(contents[0], contents[1])
         return pair, contents[2] if len(contents) > 2 else b""
-
-
-def _stamp(file: str) -> tuple[int, int] | None:
-    try:
-        found = os.stat(file)
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_ino

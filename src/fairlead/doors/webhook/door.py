@@ -76,7 +76,7 @@ class WebhookDoor(Door):
             around.client,
             where,
             failure_policy=settings.failure_policy,
-            system_namespace=around.system_namespace,
+            exempt=around.exempt,
             ours=settings.register,
         )
         self._shown = Shown()
@@ -103,7 +103,7 @@ class WebhookDoor(Door):
             around.client,
             around.policies,
             self._owners,
-            exempt=("kube-system", around.system_namespace),
+            exempt=around.exempt,
             changed=self._adopting.changed,
             rng=around.rng,
             clock=around.clock,

@@ -22,6 +22,7 @@ from fairlead.client.api import Client
 from fairlead.client.clock import WALL_CLOCK, Clock
 from fairlead.client.reflector import Reflector
 from fairlead.client.view import Added, Event, Modified
+from fairlead.client.wire import version_number
 from fairlead.doors.grouping import GroupsOfPods, Place
 from fairlead.doors.webhook.metrics import Metrics
 from fairlead.errors import Conflict, FairleadError, NotFound, Unreachable
@@ -126,7 +127,7 @@ class Ledgers:
         ours = self._ours.get(key)
         if ours is None:
             return seen or Ledger(key)
-        if seen is not None and _number(seen.version) >= _number(ours.version):
+        if seen is not None and version_number(seen.version) >= version_number(ours.version):
             del self._ours[key]
             return seen
         return ours
@@ -306,7 +307,3 @@ class Ledgers:
     def _on_event(self, event: Event[PlacementLedger, Ledger]) -> None:
         if isinstance(event, Added | Modified):
             self._changed(Ledger.from_object(event.object).key)
-
-
-def _number(version: str) -> int:
-    return int(version) if version.isdecimal() else 0

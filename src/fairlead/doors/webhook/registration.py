@@ -8,6 +8,7 @@ that calls into the void delays every pod of the cluster.
 from __future__ import annotations
 
 import base64
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -79,13 +80,13 @@ class Registration:
     """
 
     def __init__(
-        self, client: Client, where: Where, *, failure_policy: str, system_namespace: str, ours: bool = True
+        self, client: Client, where: Where, *, failure_policy: str, exempt: Collection[str], ours: bool = True
     ) -> None:
         """`ours`: whether to write it, or just to see that whoever wrote it trusts us."""
         self._client = client
         self._where = where
         self._failure_policy = failure_policy
-        self._system_namespace = system_namespace
+        self._exempt = exempt
         self._ours = ours
         self._bundle = b""
         self._open = False
@@ -163,7 +164,7 @@ class Registration:
                     {
                         "key": "kubernetes.io/metadata.name",
                         "operator": "NotIn",
-                        "values": sorted({"kube-system", self._system_namespace}),
+                        "values": sorted(self._exempt),
                     }
                 ]
             },

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fairlead.engine.classes import CAPACITY_ANNOTATION
 from fairlead.engine.core.actions import Action, EvictPod, ReleasePod, Say
 from fairlead.engine.core.events import (
     BindFailed,
@@ -29,7 +28,7 @@ from fairlead.engine.settings import Settings
 from fairlead.kube.pod import Pod
 from fairlead.kube.selectors import matches
 from fairlead.kube.workloads import Namespace
-from fairlead.policy.names import EXCLUSIVE_LABEL
+from fairlead.policy.names import CAPACITY_ANNOTATION, EXCLUSIVE_LABEL
 
 __all__ = ["Core"]
 

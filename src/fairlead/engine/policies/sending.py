@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 
-from fairlead.engine.classes import CAPACITY_ANNOTATION
 from fairlead.engine.snapshot.specs import encode
 from fairlead.kube.decode import convert
 from fairlead.kube.node import Node
@@ -22,7 +21,7 @@ from fairlead.policy.admission import annotations_of, patched
 from fairlead.policy.choice import Choice
 from fairlead.policy.groups import read_mark
 from fairlead.policy.model import PlacementPolicy
-from fairlead.policy.names import DELETION_COST, EXCLUSIVE_LABEL, TIER_ANNOTATION
+from fairlead.policy.names import CAPACITY_ANNOTATION, DELETION_COST, EXCLUSIVE_LABEL, TIER_ANNOTATION
 from fairlead.policy.placing import Placing
 from fairlead.policy.workloads import Workload
 

@@ -13,7 +13,6 @@ import msgspec
 import numpy as np
 
 from fairlead.engine.classes import (
-    CAPACITY_ANNOTATION,
     PodClass,
     belongs_to_node,
     class_key,
@@ -39,6 +38,7 @@ from fairlead.engine.snapshot.taints import Tolerance
 from fairlead.kube.pod import Affinity, Pod
 from fairlead.kube.selectors import LabelSelector, check_selector, matches
 from fairlead.kube.tolerations import Toleration
+from fairlead.policy.names import CAPACITY_ANNOTATION
 
 __all__ = ["Classes"]
 
