@@ -328,7 +328,7 @@ def test_scores_prefer_the_zone_with_the_fewest_of_the_group() -> None:
     scene.bound("c", "s2")
     scene.filter("p1", ("s1", "s2", "s3"))
 
-    assert scene.deciding.scores(scene.ask("p1"), ("s1", "s2", "s3"), 10) == [0, 2, 10]
+    assert scene.deciding.scores(scene.ask("p1"), ("s1", "s2", "s3"), 10) == [0, 0, 10]
 
 
 def test_of_equal_zones_each_pod_is_advised_another_before_any_is_seen_there() -> None:

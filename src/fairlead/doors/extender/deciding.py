@@ -167,8 +167,9 @@ class Deciding:
     def scores(self, ask: Ask, offered: Sequence[str], highest: int) -> list[int]:
         """How good each node is, 0 to `highest`: in the pod's tier, and where fewest of its group are.
 
-        Of domains that are equally good one is chosen, and believed to be kube-scheduler's choice until
-        the watch shows it: or the pods of one moment would all be sent to the same domain.
+        One domain has all the points: every node on offer takes the pod, so nobody asks for the second
+        best. It is believed to be kube-scheduler's choice until the watch shows that: or the pods of one
+        moment would all be sent to the same domain.
         """
         policy, key = ask.place.policy, ask.place.key
         waiting = self.waiting.get(ask.member.uid)
@@ -183,19 +184,16 @@ class Deciding:
         domains = {domain for name in offered if (domain := of_node(name)) is not None}
         slots = self.groups.get(key)
         crowds = _crowds(slots, within, domains, besides=ask.member.uid)
-        least, most = min(crowds.values(), default=0), max(crowds.values(), default=0)
-        half = (highest - floor) // 2
-        points = {
-            domain: floor + (half * (most - crowd) // (most - least) if most > least else half)
-            for domain, crowd in crowds.items()
-        }
-        if best := sorted(domain for domain, crowd in crowds.items() if crowd == least):
-            held = slots.holders.get(ask.member.uid) if slots is not None else None
-            # In turn, so that many groups of few pods do not all begin in the first zone.
-            chosen = best[held.slot % len(best)] if held is not None else best[0]
-            points[chosen] = highest
-            if held is not None:
-                held.domain = chosen
+        if not crowds:
+            return [0] * len(offered)
+        least = min(crowds.values())
+        best = sorted(domain for domain, crowd in crowds.items() if crowd == least)
+        held = slots.holders.get(ask.member.uid) if slots is not None else None
+        # In turn, so that many groups of few pods do not all begin in the first zone.
+        chosen = best[held.slot % len(best)] if held is not None else best[0]
+        if held is not None:
+            held.domain = chosen
+        points = dict.fromkeys(crowds, floor) | {chosen: highest}
         return [points[domain] if (domain := of_node(name)) is not None else 0 for name in offered]
 
     def unavailable(self, policy: str) -> set[str]:
