@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from fairlead.engine.core.actions import MarkTiers
 from fairlead.engine.policies.owners import KnownOwners
+from fairlead.engine.policies.patience import Patience
 from fairlead.engine.policies.reach import Reach
 from fairlead.engine.policies.sending import Sending, Sent, carried
 from fairlead.engine.policies.slots import Claim, Slots
@@ -22,7 +23,6 @@ from fairlead.kube.node import Node
 from fairlead.kube.pod import Pod
 from fairlead.kube.tolerations import Toleration
 from fairlead.kube.workloads import Job, PodDisruptionBudget, Workload
-from fairlead.policy.choice import Choice, choose
 from fairlead.policy.fallback import Probes, Waiter
 from fairlead.policy.groups import GroupKey, group_of, ordinal_of, read_mark
 from fairlead.policy.marks import Mark
@@ -33,7 +33,7 @@ from fairlead.policy.workloads import demand_of, workload_of
 
 __all__ = ["Known", "PolicyBook"]
 
-K = TypeVar("K", GroupKey, tuple[str, str, str])
+K = TypeVar("K", str, GroupKey, tuple[str, str, str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +81,10 @@ class PolicyBook:
         self._groups: dict[GroupKey, Slots] = {}
         self._waiting: dict[GroupKey, dict[str, None]] = {}
         self._of_controller: dict[tuple[str, str, str], dict[str, None]] = {}
+        self._on_node: dict[str, dict[str, None]] = {}
         self._dirty: dict[GroupKey, None] = {}
         self._again: dict[str, None] = {}  # pods to be planned anew, whatever their answer
-        self._since: dict[str, float] = {}  # from when a pod's patience with its tier counts
-        self._moved: dict[str, None] = {}  # pods that were sent to another tier than at first
-        self._promised: dict[str, float] = {}  # when somebody last said that a node is on its way
+        self._patience = Patience()
 
     @property
     def active(self) -> bool:
@@ -129,6 +128,7 @@ class PolicyBook:
         self._groups.clear()
         self._waiting.clear()
         self._of_controller.clear()
+        self._on_node.clear()
         self._dirty.clear()
         self._sending.clear()
         for node in nodes:
@@ -193,6 +193,8 @@ class PolicyBook:
         self._dirty[key] = None
         if pod.waits:
             self._waiting.setdefault(key, {})[uid] = None
+        if pod.node:
+            self._on_node.setdefault(pod.node, {})[uid] = None
         if (controller := metadata.controller) is not None:
             owner = controller.kind, metadata.namespace, controller.name
             self._of_controller.setdefault(owner, {})[uid] = None
@@ -218,25 +220,23 @@ class PolicyBook:
         governed.pod = replace(governed.pod, node=node, waits=False, slot=sent.slot)
         governed.claim = replace(governed.claim, placed=True, tier=tier, slot=sent.slot)
         self._groups[governed.key].put(governed.claim, waits=False)
+        self._on_node.setdefault(node, {})[uid] = None
         _discard(self._waiting, governed.key, uid)
         self._forget(uid)
 
     def held(self, uid: str, now: float, since: float | None = None) -> None:
         """A waiting pod found no room in its tier: its patience begins; `since`: or began, by its status."""
         sent = self.sent.get(uid)
-        if sent is None or uid in self._since:
+        if sent is None or sent.choice.tier is None or sent.policy.spec.enforce != "required":
             return
-        if sent.choice.tier is not None and sent.policy.spec.enforce == "required":
-            began = now if since is None or uid in self._moved else min(since, now)
-            self._since[uid] = began = max(began, self._promised.get(uid, began))
+        began = self._patience.begin(uid, now, since)
+        if began is not None:
             self._reaches[sent.policy.name].look_at(began + sent.policy.spec.fallback.after_s)
 
     def promised(self, uid: str, at: float) -> None:
         """A waiting pod was promised a node, or somebody is making one for it: its patience begins anew."""
         if self.governs(uid):
-            self._promised[uid] = at = max(at, self._promised.get(uid, at))
-            if uid in self._since:
-                self._since[uid] = max(at, self._since[uid])
+            self._patience.promised(uid, at)
 
     def owner(self, kind: str, owner: Workload | Job) -> None:
         """An owner as it now is."""
@@ -269,8 +269,8 @@ class PolicyBook:
         """A node as it now is; None: it is gone."""
         for policy, reach in self._reaches.items():
             if reach.node(name, node):
-                for governed in [one for one in self._pods.values() if one.pod.node == name]:
-                    self.pod(governed.pod)
+                for uid in list(self._on_node.get(name, ())):
+                    self.pod(self._pods[uid].pod)
                 self._stir(policy)
 
     # Answers
@@ -338,7 +338,10 @@ class PolicyBook:
         for claim, slot in group.waiting(tiers):
             uid = claim.uid
             governed = self._pods[uid]
-            choice = self._choose(governed, reach, tiers, slot, pods=len(group), held=held, now=now)
+            workload = workload_of(Pod(governed.pod.metadata), self._owners)
+            choice = reach.choose(
+                tiers, slot, workload, token=governed.token, pods=len(group), held=held, now=now
+            )
             sent = Sent(policy, slot, choice)
             if choice.tier is not None:
                 name = policy.spec.tiers[choice.tier].name
@@ -348,51 +351,8 @@ class PolicyBook:
             if not sent.like(before):
                 moved = before is not None and before.choice.tier != choice.tier
                 if moved:
-                    self._since.pop(uid, None)
-                    self._moved[uid] = None
+                    self._patience.moved(uid)
                 yield uid, moved
-
-    def _choose(
-        self,
-        governed: _Governed,
-        reach: Reach,
-        tiers: Tiers,
-        slot: int,
-        *,
-        pods: int,
-        held: dict[str, int],
-        now: float,
-    ) -> Choice:
-        policy, token = reach.policy, governed.token
-        one_workload = policy.spec.group_by == "workload"
-        workload = workload_of(Pod(governed.pod.metadata), self._owners)
-        single = workload.is_single(slot if one_workload else None)
-        tried = {tier for tier, mark in reach.marks if mark.probe == token and mark.probed(now)}
-
-        def chosen() -> Choice:
-            return choose(
-                policy,
-                tiers,
-                slot,
-                desired=workload.replicas if one_workload else pods,
-                single=single,
-                unavailable={tier for tier, _ in reach.marks} - tried,
-                held=held,
-            )
-
-        choice = chosen()
-        if choice.why in ("rule", "full"):
-            return choice
-        wish = policy.spec.single
-        own = wish.tier if single and wish is not None else _name(tiers, slot)
-        if own not in tried and reach.marks.may_probe(own, now):
-            # After the cool-down one pod tries the tier, while others go on to skip it.
-            claimed = reach.marks.claim_probe(own, token, now)
-            if claimed is not None:
-                reach.marks = claimed
-                tried.add(own)
-                choice = chosen()
-        return choice
 
     def _tiers_of(self, policy: PlacementPolicy, key: GroupKey, pods: int, some: str) -> Tiers:
         demand = Demand()
@@ -410,7 +370,7 @@ class PolicyBook:
             if key.policy != policy:
                 continue
             for uid in uids:
-                sent, since = self.sent.get(uid), self._since.get(uid)
+                sent, since = self.sent.get(uid), self._patience.since(uid)
                 if since is not None and sent is not None and sent.choice.tier is not None:
                     governed = self._pods[uid]
                     yield Waiter(uid, governed.pod.metadata.key, sent.choice.tier, governed.token, since)
@@ -437,14 +397,14 @@ class PolicyBook:
             del self._groups[governed.key]
         if governed.pod.waits:
             _discard(self._waiting, governed.key, uid)
+        if governed.pod.node:
+            _discard(self._on_node, governed.pod.node, uid)
         if (controller := metadata.controller) is not None:
             _discard(self._of_controller, (controller.kind, metadata.namespace, controller.name), uid)
 
     def _forget(self, uid: str) -> None:
         self.sent.pop(uid, None)
-        self._since.pop(uid, None)
-        self._moved.pop(uid, None)
-        self._promised.pop(uid, None)
+        self._patience.forget(uid)
 
     def _stir(self, policy: str) -> None:
         self._dirty.update(dict.fromkeys(key for key in self._waiting if key.policy == policy))
@@ -456,11 +416,6 @@ class PolicyBook:
 def _created(metadata: ObjectMeta) -> float:
     created = metadata.creation_timestamp
     return created.timestamp() if created is not None else 0.0
-
-
-def _name(tiers: Tiers, slot: int) -> str:
-    index = tiers.of_slot(slot)
-    return "" if index is None else tiers.tiers[index].name
 
 
 def _discard(index: dict[K, dict[str, None]], key: K, uid: str) -> None:

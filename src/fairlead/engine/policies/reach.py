@@ -6,13 +6,16 @@ from. The scheduler moves its pods on by planning them anew, so nothing is ever 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from fairlead.kube.node import Node
+from fairlead.policy.choice import Choice, choose
 from fairlead.policy.fallback import Nodes, Probes, Waiter, decide, is_schedulable
 from fairlead.policy.marks import Mark, Marks
 from fairlead.policy.model import PlacementPolicy
 from fairlead.policy.nodes import tier_of_node
+from fairlead.policy.rule import Tiers
+from fairlead.policy.workloads import Workload
 
 __all__ = ["Reach"]
 
@@ -85,6 +88,54 @@ class Reach:
         """A pod got a place in a tier."""
         if tier is not None:
             self.marks = self.marks.succeeded(self.policy.spec.tiers[tier].name)
+
+    def choose(
+        self,
+        tiers: Tiers,
+        slot: int,
+        workload: Workload,
+        *,
+        token: str,
+        pods: int,
+        held: Mapping[str, int],
+        now: float,
+    ) -> Choice:
+        """Where the pod of a slot goes, by `token` known as who tries a tier.
+
+        After a tier's cool-down one pod tries it, while others go on to skip it: the first who asks.
+        """
+        one_workload = self.policy.spec.group_by == "workload"
+        single = workload.is_single(slot if one_workload else None)
+        tried = {tier for tier, mark in self.marks if mark.probe == token and mark.probed(now)}
+
+        def chosen() -> Choice:
+            return choose(
+                self.policy,
+                tiers,
+                slot,
+                desired=workload.replicas if one_workload else pods,
+                single=single,
+                unavailable={tier for tier, _ in self.marks} - tried,
+                held=held,
+            )
+
+        choice = chosen()
+        own = self._own(tiers, slot, single=single)
+        if choice.why not in ("rule", "full") and own not in tried and self.marks.may_probe(own, now):
+            claimed = self.marks.claim_probe(own, token, now)
+            if claimed is not None:
+                self.marks = claimed
+                tried.add(own)
+                choice = chosen()
+        return choice
+
+    def _own(self, tiers: Tiers, slot: int, *, single: bool) -> str:
+        """The tier that the slot's pod belongs to."""
+        wish = self.policy.spec.single
+        if single and wish is not None:
+            return wish.tier
+        index = tiers.of_slot(slot)
+        return "" if index is None else tiers.tiers[index].name
 
     def trouble(self, tier: int) -> str:
         """Why a tier takes nobody, as far as its nodes tell; or ""."""
