@@ -11,7 +11,7 @@ from support.cluster import Cluster, RealHost
 from support.extender import Extended, calling, extended
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def port(real_host: RealHost) -> Iterator[int]:
     """Where kube-scheduler calls."""
     (own,) = free_ports(1)
