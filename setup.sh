@@ -230,9 +230,9 @@ fi
 say "4. Wait until it is ready"
 for deployment in "${deployments[@]}"; do
   if [[ $deployment == fairlead-extender ]]; then
-    # Only the replica that answers is ever ready.
+    # Only the replica that answers is ever ready, so the rollout is never complete.
     step "${kubectl[@]}" --namespace="$namespace" wait deployment/fairlead-extender \
-      --for=jsonpath='{.status.readyReplicas}'=1 --timeout=180s
+      --for=jsonpath='{.status.readyReplicas}' --timeout=180s
   else
     step "${kubectl[@]}" --namespace="$namespace" rollout status "deployment/$deployment" --timeout=180s
   fi

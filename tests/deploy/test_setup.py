@@ -73,7 +73,7 @@ def test_docker_and_minikube(setup: Run) -> None:
         (
             "extender",
             "extender/rbac,extender/extender",
-            ["wait deployment/fairlead-extender --for=jsonpath=\\{.status.readyReplicas\\}=1"],
+            ["wait deployment/fairlead-extender --for=jsonpath=\\{.status.readyReplicas\\}"],
         ),
         ("burst", "burst/rbac,burst/burst", ["rollout status deployment/fairlead-burst"]),
         ("serve", "configuration,serve/rbac,serve/serve", ["rollout status deployment/fairlead-serve"]),

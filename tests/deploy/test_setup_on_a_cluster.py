@@ -97,6 +97,22 @@ def test_it_installs_is_run_again_without_harm_and_can_be_removed(plane: Control
     assert "fairlead" not in left.stdout
 
 
+@pytest.mark.parametrize("doors", ["webhook,extender,rebalance", "burst", "serve"])
+def test_any_doors_are_installed_and_removed(plane: ControlPlane, setup: Run, doors: str) -> None:
+    namespace = doors.replace(",", "-")
+    done = setup("--doors", doors, namespace, "fairlead:v1", CONTEXT)
+    assert done.returncode == 0, done.stderr
+    listed = plane.kubectl("get", "deployments", "-n", namespace, "-o", "name").stdout.split()
+    assert listed == [f"deployment.apps/fairlead-{door}" for door in sorted(doors.split(","))]
+    lines = done.stdout.splitlines()
+    at = next(number for number, line in enumerate(lines) if "delete -l" in line)
+    removal = f"{lines[at].strip().removesuffix(chr(92))} {lines[at + 1].strip()}".split()
+    plane.kubectl(*removal[2:])
+    assert plane.kubectl("get", "deployments,services", "-n", namespace, "-o", "name").stdout == ""
+    # Policies are their users': what defines them stays.
+    assert plane.kubectl("get", "crd", "placementpolicies.fairlead.dev", "-o", "name").stdout
+
+
 def test_without_a_cluster_under_the_profile_nothing_is_built(setup: Run) -> None:
     done = setup("placing", "fairlead:v1", "nowhere")
     assert done.returncode == 1
