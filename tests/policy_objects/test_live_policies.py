@@ -15,7 +15,7 @@ import yaml
 from fairlead.doors.policies import LivePolicies, read_file
 from fairlead.errors import BadInput
 from fairlead.policy.names import POLICIES
-from support.cluster import Cluster
+from support.cluster import Cluster, EmbeddedHost
 from support.policies import add_policy, plain_policy, serve_policies
 from support.wire import PATIENCE_S
 
@@ -126,6 +126,19 @@ class TestClusters:
             cluster.patch(POLICIES, name, {"status": {"pods": 7}}, sub="status")
             await until(policies, lambda: policies.status(name).get("pods") == 7)
             assert policies.get(name) is before
+
+
+class TestClustersWithoutTheDefinition:
+    async def test_they_have_no_policies_and_nobody_waits_for_any(self) -> None:
+        host = EmbeddedHost()
+        cluster = Cluster(host)
+        try:
+            async with live(cluster) as policies:
+                assert policies.policies == ()
+                assert policies.checks() == {"policies": ""}
+        finally:
+            cluster.close()
+            host.stop()
 
 
 class TestBoth:
