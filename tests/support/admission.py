@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import tempfile
 from collections import Counter
@@ -100,6 +101,11 @@ class Tiered:
             ),
             "pods to be given a tier",
         )
+
+    def trusted(self) -> bytes:
+        """The authorities that the API server trusts, as registered."""
+        found = self.cluster.get("MutatingWebhookConfiguration", CONFIGURATION)["webhooks"][0]
+        return base64.b64decode(found["clientConfig"]["caBundle"])
 
     def deploy(self, name: str, replicas: int, *, pods: Manifest | None = None, **spec: Any) -> Manifest:
         """A Deployment whose pods end at once and stay on this test's nodes."""

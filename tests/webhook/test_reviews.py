@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 from collections.abc import Callable
 from typing import Any
 
+import aiohttp
 import pytest
 
+from fairlead.client.tls import client_context
 from fairlead.doors.webhook.reviews import LIMIT
 from fairlead.doors.webhook.server import Answer
 from fairlead.errors import Unreachable
-from support.manifests import pod
-from support.reviews import endpoint, patch_of, review, well_formed
+from support.admission import Tiered
+from support.manifests import deployment, pod
+from support.reviews import Caller, endpoint, patch_of, review, well_formed
 
 STEP = {"op": "add", "path": "/metadata/labels", "value": {"a/b": "ü"}}
 
@@ -133,44 +137,72 @@ def _twisted(rng: random.Random, data: Any) -> Any:
     return [_twisted(rng, item) for item in data] if isinstance(data, list) else data
 
 
-WHOLE = review(
-    pod(
-        "a",
-        spec={
-            "affinity": {
-                "nodeAffinity": {
-                    "requiredDuringSchedulingIgnoredDuringExecution": {
-                        "nodeSelectorTerms": [
-                            {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a", "b"]}]},
-                            {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]},
-                        ]
+def whole(namespace: str) -> dict[str, Any]:
+    """A review of a pod with a bit of everything; a dry run, or slots would be taken by thousands."""
+    return review(
+        pod(
+            "a",
+            spec={
+                "affinity": {
+                    "nodeAffinity": {
+                        "requiredDuringSchedulingIgnoredDuringExecution": {
+                            "nodeSelectorTerms": [
+                                {
+                                    "matchExpressions": [
+                                        {"key": "zone", "operator": "In", "values": ["a", "b"]}
+                                    ]
+                                },
+                                {
+                                    "matchFields": [
+                                        {"key": "metadata.name", "operator": "In", "values": ["n"]}
+                                    ]
+                                },
+                            ]
+                        }
                     }
-                }
+                },
+                "tolerations": [{"key": "a", "operator": "Exists"}],
+                "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone"}],
             },
-            "tolerations": [{"key": "a", "operator": "Exists"}],
-            "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone"}],
-        },
-        labels={"app": "a", "pod-template-hash": "5d8"},
-        annotations={"fairlead.dev/slot": "3", "fairlead.dev/slot-token": "t"},
-        ownerReferences=[
-            {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "a-5d8", "uid": "r1", "controller": True}
-        ],
+            labels={"app": "a", "pod-template-hash": "5d8"},
+            annotations={"fairlead.dev/slot": "3", "fairlead.dev/slot-token": "t"},
+            ownerReferences=[
+                {
+                    "apiVersion": "apps/v1",
+                    "kind": "ReplicaSet",
+                    "name": "a-5d8",
+                    "uid": "r1",
+                    "controller": True,
+                }
+            ],
+        ),
+        namespace=namespace,
+        dryRun=True,
     )
-)
 
 
 async def test_garbled_reviews_get_a_well_formed_answer_or_a_bad_request(
-    count: Callable[[int, int], int],
+    corner: Tiered, count: Callable[[int, int], int]
 ) -> None:
+    own = corner.cluster.namespace
+    spread = corner.tier("spot", spread=["zone"], tolerations=[{"key": "a", "operator": "Exists"}])
+    alone = corner.tier("on-demand", min="30%", exclusive=True)
+    await asyncio.to_thread(corner.run, corner.policy("web", spread, alone))
+    await asyncio.to_thread(corner.cluster.create, deployment("a", 0))
+    trusting = client_context(ca_pem=corner.trusted().decode())
     rng = random.Random(7)
-    answered = refused = 0
-    async with endpoint(stamp) as caller:
+    answered = refused = patched = 0
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusting)) as session:
+        caller = Caller(session, corner.balancer.url)
         for _ in range(count(300, 10_000)):
-            status, body = await caller.send(garbled(rng, WHOLE))
-            assert status in (200, 400), body
+            status, body = await caller.send(garbled(rng, whole(own)))
+            assert status in (200, 400), corner.replicas[0].text()
             if status == 200:
-                well_formed(body, json.loads(body)["response"]["uid"])
+                found = well_formed(body, json.loads(body)["response"]["uid"])
                 answered += 1
+                patched += bool(patch_of(found))
             else:
                 refused += 1
-    assert min(answered, refused) > 0
+    assert min(answered, refused, patched) > 10
+    assert await asyncio.to_thread(corner.replicas[0].stop) == 0, "it was there all the time"
+    assert corner.replicas[0].log("not_decided") == []

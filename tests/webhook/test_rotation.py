@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import itertools
 import json
 import ssl
@@ -16,15 +15,8 @@ from typing import Any
 import pytest
 
 from fairlead.doors.webhook.keyring import ROTATE_ANNOTATION, SECRET
-from fairlead.doors.webhook.registration import CONFIGURATION
 from support.admission import TIER, Tiered
 from support.manifests import pod
-
-
-def authorities(corner: Tiered) -> bytes:
-    """Who is trusted, as registered."""
-    found = corner.cluster.get("MutatingWebhookConfiguration", CONFIGURATION)["webhooks"][0]
-    return base64.b64decode(found["clientConfig"]["caBundle"])
 
 
 class Load:
@@ -75,7 +67,7 @@ def test_no_admission_fails_while_the_authority_is_replaced(
     corner: Tiered, count: Callable[[int, int], int]
 ) -> None:
     corner.run(replicas=2, arguments=("--failure-policy=Fail", "--rotation-wait=2s"))
-    first = authorities(corner)
+    first = corner.trusted()
     path = f"/api/v1/namespaces/{corner.system}/secrets/{SECRET}"
     with load(corner, count(30, 100)) as running:
         asked = {"metadata": {"annotations": {ROTATE_ANNOTATION: "now"}}}
@@ -83,7 +75,7 @@ def test_no_admission_fails_while_the_authority_is_replaced(
         stages: list[bytes] = [first]
 
         def replaced() -> bool:
-            now = authorities(corner)
+            now = corner.trusted()
             if now != stages[-1]:
                 stages.append(now)
             # Whoever is trusted at this moment, every replica shows a certificate of theirs.
@@ -116,9 +108,9 @@ def shown_to_who_trusts(bundle: bytes, port: int) -> bool:
 def test_another_authority_is_made_when_the_secret_is_gone(corner: Tiered) -> None:
     corner.run(arguments=("--failure-policy=Fail", "--rotation-wait=1s"))
     path = f"/api/v1/namespaces/{corner.system}/secrets/{SECRET}"
-    before = authorities(corner)
+    before = corner.trusted()
     corner.cluster.wire.request("DELETE", path).ok()
-    corner.cluster.wait(lambda: authorities(corner) not in (before, b""), "another authority")
+    corner.cluster.wait(lambda: corner.trusted() not in (before, b""), "another authority")
 
     corner.called()
     assert json.dumps(corner.cluster.wire.request("GET", path).ok()["data"]) != ""

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from support.admission import SLOT, TIER, Tiered, exact
-from support.manifests import job, pod, scheduled_pod, stateful_set
+from support.custom import custom_resource
+from support.manifests import budget, job, owned_by, pod, scheduled_pod, stateful_set
 from support.workloads import rolled_out
 
 
@@ -126,6 +127,36 @@ def test_pods_of_a_job_and_bare_pods_are_governed_too(corner: Tiered) -> None:
     assert items is not None
     assert Counter(one["metadata"]["annotations"][TIER] for one in items) == exact(4)
     assert corner.settled("bare", 1) == {"on-demand": 1}
+
+
+def test_a_custom_resource_is_single_when_its_scale_says_so(corner: Tiered) -> None:
+    paths = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+    gadgets = custom_resource(corner.cluster, subresources={"status": {}, "scale": paths})
+    corner.run(corner.policy("web", corner.tier("spot"), corner.tier("on-demand"), singleReplica="on-demand"))
+    for number, tier in ((1, "on-demand"), (3, "spot")):
+        gadget = {
+            "apiVersion": gadgets.api_version,
+            "kind": gadgets.kind,
+            "metadata": {"name": f"of-{number}"},
+            "spec": {"replicas": number},
+        }
+        owner = corner.cluster.wire.request("POST", corner.cluster.path(gadgets), gadget).ok()
+        made = corner.cluster.create(pod(f"p{number}", ownerReferences=[owned_by(owner, controller=True)]))
+        assert made["metadata"]["annotations"][TIER] == tier
+
+
+def test_a_budget_says_how_many_must_be_safe(corner: Tiered) -> None:
+    corner.nodes()
+    corner.run(corner.policy("web", corner.tier("spot", volatile=True), corner.tier("on-demand", min="pdb")))
+    corner.cluster.create(budget("web", {"app": "web"}, minAvailable=6))
+    corner.cluster.create(budget("all-but", {"app": "all-but"}, maxUnavailable="50%"))
+    corner.deploy("web", 10)
+    corner.deploy("all-but", 5)
+    corner.deploy("without", 10)
+
+    assert corner.settled("web", 10) == {"on-demand": 6, "spot": 4}
+    assert corner.settled("all-but", 5) == {"on-demand": 2, "spot": 3}
+    assert corner.settled("without", 10) == exact(10)
 
 
 def test_daemon_set_pods_and_those_of_other_namespaces_are_left_alone(corner: Tiered) -> None:

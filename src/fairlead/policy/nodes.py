@@ -166,6 +166,7 @@ def _parts(term: Term) -> set[_Requirement]:
         _Requirement(field, part["key"], part["operator"], tuple(part.get("values") or ()))
         for field, name in ((False, "matchExpressions"), (True, "matchFields"))
         for part in term.get(name) or ()
+        if part is not None
     }
 
 

@@ -21,8 +21,9 @@ from fairlead.doors.webhook.metrics import Metrics
 from fairlead.doors.webhook.server import Answer
 from fairlead.errors import BadObject, FairleadError
 from fairlead.kube.decode import convert
-from fairlead.kube.meta import ObjectMeta
-from fairlead.kube.pod import Pod
+from fairlead.kube.meta import Object, ObjectMeta
+from fairlead.kube.pod import Affinity, Pod, TopologySpreadConstraint
+from fairlead.kube.tolerations import Toleration
 from fairlead.kube.workloads import Job, Workload
 from fairlead.policy.admission import patch
 from fairlead.policy.groups import read_mark
@@ -36,6 +37,16 @@ _log = structlog.get_logger(__name__)
 
 def _new_token() -> str:
     return secrets.token_hex(8)
+
+
+class _Steered(Object, frozen=True, gc=False):
+    """The parts of a pod's spec that a patch depends on or goes into."""
+
+    scheduler_name: str = ""
+    node_name: str = ""
+    affinity: Affinity | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
 
 
 class Admission:
@@ -66,6 +77,8 @@ class Admission:
             return Answer()
         try:
             read = Pod(convert(pod.get("metadata") or {}, ObjectMeta))
+            # What a patch goes into is plain data, and anybody can send it: it must be what it says it is.
+            convert(pod.get("spec") or {}, _Steered)
             return await self._decide(pod, read, read.metadata.namespace or namespace, dry_run=dry_run)
         except BadObject as error:
             # The API server will refuse it, or understands more than we do: neither is ours to judge.
