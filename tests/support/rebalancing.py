@@ -135,9 +135,21 @@ class Rebalanced:
             fine = len(items) == wanted.total() and all(map(is_ready, items))
             return items if fine and self.corner.split(items) == wanted else None
 
-        found = self.cluster.wait(look, f"{app} to lie {dict(wanted)}")
+        try:
+            found = self.cluster.wait(look, f"{app} to lie {dict(wanted)}")
+        except AssertionError as error:
+            raise AssertionError("\n".join([str(error), *self._story(app)])) from None
         assert found is not None
         return found
+
+    def _story(self, app: str) -> list[str]:
+        """What somebody wants to know who sees that it did not come to be."""
+        pods = [
+            f"{one['metadata']['name']} on {one['spec'].get('nodeName')}, {one['status'].get('phase')}, "
+            f"{one['metadata'].get('annotations')}"
+            for one in self.corner.pods(app)
+        ]
+        return [*pods, *(door.text() for door in (*self.doors, *self.corner.replicas))]
 
 
 @contextlib.contextmanager
