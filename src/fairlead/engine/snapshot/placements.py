@@ -7,7 +7,6 @@ so that what preemption and gangs try out leaves no trace.
 
 from __future__ import annotations
 
-import bisect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -17,6 +16,7 @@ from fairlead.engine.classes import PodClass
 from fairlead.engine.requests import Requests, usage_of
 from fairlead.engine.snapshot.changes import Changes
 from fairlead.engine.snapshot.counts import Tally
+from fairlead.engine.snapshot.levels import Levels
 from fairlead.engine.snapshot.nodes import Ints, NodeColumns, Slots
 from fairlead.engine.snapshot.placed import Placed
 from fairlead.engine.snapshot.registry import Classes
@@ -26,7 +26,6 @@ from fairlead.kube.pod import Pod
 __all__ = ["Placements", "Trial"]
 
 _BELOW_KEPT = 8
-_LOWEST = -(2**31)  # no priority is below it
 
 
 class Trial:
@@ -65,8 +64,7 @@ class Placements:
         self._trials = 0
         # By threshold and whether only our own pods count; see `used_below`.
         self._below: dict[tuple[int, bool], Ints] = {}
-        # Every priority that a placed pod has or had, in order.
-        self._levels: list[int] = []
+        self._levels = Levels()
 
     def forget(self, key: str) -> Placed:
         """Take a placed pod away: an assumption undone, or a victim imagined gone."""
@@ -158,8 +156,7 @@ class Placements:
         ``alloc - used + used_below(p) >= request`` is "would fit, by resources, were all of them gone".
         Kept up to date once asked for. Thresholds with no placed pod's priority between them are one.
         """
-        level = bisect.bisect_left(self._levels, priority)
-        threshold = self._levels[level - 1] + 1 if level else _LOWEST
+        threshold = self._levels.threshold(priority)
         found = self._below.pop((threshold, ours), None)
         if found is None or found.shape != self.nodes.used.shape:
             found = np.zeros_like(self.nodes.used)
@@ -278,9 +275,8 @@ class Placements:
             used[row, slots] += numbers * amount
         nodes.ranked[0, slots] += numbers * usage.ranked_cpu_milli
         nodes.ranked[1, slots] += numbers * usage.ranked_memory
-        level = bisect.bisect_left(self._levels, priority)
-        if level == len(self._levels) or self._levels[level] != priority:
-            self._levels.insert(level, priority)
+        if priority not in self._levels.known:
+            self._levels.add(priority, self._placed.values())
         for (threshold, only_ours), below in self._below.items():
             if priority < threshold and (ours or not only_ours) and below.shape == used.shape:
                 for row, amount in rows:
