@@ -8,6 +8,7 @@ from fairlead.policy.groups import GroupKey, Member
 from fairlead.policy.marks import Marks
 from fairlead.policy.rule import Tiers
 from fairlead.policy.status import GROUPS_SHOWN, GroupCount, count_group, refused_status, status_of
+from fairlead.policy.workloads import Workload
 from support.policies import policy
 
 WEB = policy("web", match={"namespaces": ["shop"]}, singleReplica={"tier": "on-demand", "else": "spot"})
@@ -23,8 +24,9 @@ def members(**counts: int) -> list[Member]:
     ]
 
 
-def counted(pods: list[Member], *, single: bool = False) -> GroupCount:
-    return count_group(WEB, KEY, pods, Tiers(WEB.spec.tiers), single=single)
+def counted(pods: list[Member], *, replicas: int = 10, single: bool | None = None) -> GroupCount:
+    workload = Workload("Deployment", "apps/v1", "shop", "web", replicas=replicas, single=single)
+    return count_group(WEB, KEY, pods, Tiers(WEB.spec.tiers), workload)
 
 
 def conditions(status: dict[str, Any]) -> dict[str, tuple[str, str]]:
@@ -54,11 +56,18 @@ class TestGroups:
         assert counted([*members(**{"spot": 7, "on-demand": 3}), *leaving]).pods == 10
 
     def test_a_single_replica_belongs_where_single_replicas_go(self) -> None:
-        assert counted(members(spot=1), single=False).misplaced == 1
-        assert counted(members(**{"on-demand": 1}), single=True).desired == {"spot": 0, "on-demand": 1}
+        assert counted(members(spot=1), replicas=10).misplaced == 1
+        assert counted(members(**{"on-demand": 1}), replicas=1).desired == {"spot": 0, "on-demand": 1}
 
     def test_a_single_replica_may_be_in_its_other_tier(self) -> None:
-        assert counted(members(spot=1), single=True).misplaced == 0
+        assert counted(members(spot=1), replicas=1).misplaced == 0
+
+    def test_all_pods_of_a_workload_that_says_it_is_single_belong_there(self) -> None:
+        found = counted(members(**{"on-demand": 3}), replicas=3, single=True)
+        assert (found.desired["on-demand"], found.misplaced) == (3, 0)
+
+    def test_a_workload_of_one_that_says_it_is_not_single_is_split_as_any(self) -> None:
+        assert counted(members(spot=1), replicas=1, single=False).misplaced == 1
 
 
 class TestWholeStatus:

@@ -143,7 +143,7 @@ class _Groups:
         if pod is None or place is None or place.key != key:
             return None
         tiers = self._groups.tiers(place, pod.metadata.labels)
-        return count_group(place.policy, key, members, tiers, single=place.workload.is_single())
+        return count_group(place.policy, key, members, tiers, place.workload)
 
 
 class PolicyStatuses:

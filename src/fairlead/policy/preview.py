@@ -190,7 +190,7 @@ def preview(policies: Policies, state: State) -> list[Preview]:
                 key,
                 demand,
                 tuple(placings),
-                count_group(policy, key, members, tiers, single=subject.workload.is_single()),
+                count_group(policy, key, members, tiers, subject.workload),
             )
         )
     return found

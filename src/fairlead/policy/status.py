@@ -16,6 +16,7 @@ from fairlead.policy.groups import GroupKey, Member
 from fairlead.policy.marks import Marks
 from fairlead.policy.model import PlacementPolicy
 from fairlead.policy.rule import Tiers
+from fairlead.policy.workloads import Workload
 
 __all__ = ["GROUPS_SHOWN", "GroupCount", "count_group", "refused_status", "status_of"]
 
@@ -45,9 +46,13 @@ class GroupCount:
 
 
 def count_group(
-    policy: PlacementPolicy, key: GroupKey, members: Iterable[Member], tiers: Tiers, *, single: bool = False
+    policy: PlacementPolicy,
+    key: GroupKey,
+    members: Iterable[Member],
+    tiers: Tiers,
+    workload: Workload | None = None,
 ) -> GroupCount:
-    """Count a group's pods; `tiers` knows the demand of its budget, `single` is `Workload.is_single`."""
+    """Count a group's pods; `tiers` knows the demand of its budget, `workload` whether it is single."""
     names = [tier.name for tier in policy.spec.tiers]
     actual, pending = dict.fromkeys(names, 0), dict.fromkeys(names, 0)
     pods = elsewhere = 0
@@ -61,10 +66,18 @@ def count_group(
             elsewhere += 1
         elif member.tier in pending:
             pending[member.tier] += 1
+    singles = _singles(policy, workload, pods)
+    desired = dict.fromkeys(names, 0)
     wish = policy.spec.single
-    if single and wish is not None and pods == 1:
-        fallen = wish.otherwise if wish.otherwise and actual.get(wish.otherwise) else wish.tier
-        desired = dict.fromkeys(names, 0) | {fallen: 1}
+    if singles and wish is not None:
+        # Where there is another tier for them, those that are there may stay.
+        fallen = min(singles, actual.get(wish.otherwise, 0))
+        desired[wish.tier] = singles - fallen
+        if fallen:
+            desired[wish.otherwise] += fallen
+        for slot in range(singles + 1, pods + 1):
+            if (tier := tiers.of_slot(slot)) is not None:
+                desired[names[tier]] += 1
     else:
         desired = dict(zip(names, tiers.split(pods), strict=True))
     return GroupCount(key, pods, desired, actual, pending, elsewhere)
@@ -123,6 +136,15 @@ def refused_status(why: str, *, generation: int, now: float, before: Mapping[str
         "observedGeneration": generation,
         "conditions": _conditions(conditions, generation, now, before),
     }
+
+
+def _singles(policy: PlacementPolicy, workload: Workload | None, pods: int) -> int:
+    """How many of a group's pods go where single replicas go."""
+    if policy.spec.single is None or workload is None:
+        return 0
+    if policy.spec.group_by != "workload" and pods != 1:
+        return 0  # several workloads: whose pod this is says nothing about the others
+    return pods if workload.single else min(pods, int(workload.is_single()))
 
 
 _Said = tuple[str, bool, str, str]
