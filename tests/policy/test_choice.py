@@ -113,3 +113,11 @@ def test_only_an_unavailable_tier_is_ever_left(
 @pytest.mark.parametrize("slot", [1, 2, 7])
 def test_a_label_that_says_single_holds_for_every_slot(slot: int) -> None:
     assert choose(WEB, TIERS, slot, single=True).tier == ON_DEMAND_IS
+
+
+def test_room_is_counted_at_once_for_a_number_beyond_all_reason() -> None:
+    found = policy("p", {"name": "a"}, {"name": "b", "names": ["n1"], "max": 3})
+    tiers = Tiers(found.spec.tiers)
+    desired = 2_000_000_000
+    assert choose(found, tiers, 1, desired=desired, unavailable=["a"]) == Choice(1, "fallback")
+    assert choose(found, tiers, 9, desired=desired, unavailable=["a"], held={"b": 3}) == Choice(0, "stuck")

@@ -77,7 +77,7 @@ def test_different_groups_have_different_ledgers(keys: list[tuple[str, str, str]
     assert len({GroupKey(one, "default", *rest).ledger_name for one, *rest in keys}) == len(keys)
 
 
-@pytest.mark.parametrize("slot", ["", "0", "-1", "x", "1.5", "٣", "9999999999"])
+@pytest.mark.parametrize("slot", ["", "0", "-1", "x", "1.5", "٣", "999999999", "9999999999"])
 def test_a_slot_that_cannot_be_read_is_no_mark(slot: str) -> None:
     assert read_mark(MARKED | {"fairlead.dev/slot": slot}) is None
 

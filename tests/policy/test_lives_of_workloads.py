@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count, pairwise
 
 from hypothesis import given
@@ -15,7 +15,7 @@ from fairlead.policy.placing import place
 from fairlead.policy.rule import Demand, Tiers
 from support.members import a_deployment
 from support.policies import policy
-from support.tiers import policies
+from support.tiers import demands, policies
 
 
 @dataclass
@@ -33,12 +33,17 @@ class ReplicaSet:
     policy: PlacementPolicy
     revision: str = "r1"
     demand: Demand = Demand()  # noqa: RUF009 (frozen)
+    desired: int | None = None
+    """What the Deployment is known to want; None: a stale number is as good as none."""
     pods: list[Replica] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.tiers = Tiers(self.policy.spec.tiers, self.demand)
         self.ledger = Ledger(GroupKey("p", "default", "Deployment/web", self.revision))
         self._numbers = count()
+
+    @property
+    def tiers(self) -> Tiers:
+        return Tiers(self.policy.spec.tiers, self.demand, self.desired)
 
     def scale(self, number: int, ready: bool = True) -> None:
         """Create what is missing, delete what is too much: not ready first, then by deletion cost."""
@@ -52,7 +57,7 @@ class ReplicaSet:
     def create(self, ready: bool = True) -> None:
         token = f"{self.revision}-{next(self._numbers)}"
         self.ledger, placing = place(
-            self.ledger, self.policy, a_deployment(None), self.tiers, token=token, now=0.0
+            self.ledger, self.policy, a_deployment(self.desired), self.tiers, token=token, now=0.0
         )
         index = placing.choice.tier
         name = "" if index is None else self.policy.spec.tiers[index].name
@@ -119,26 +124,81 @@ def test_holes_left_by_pods_that_never_got_ready_are_filled_first(
     assert replicas.dense
 
 
-demands = st.one_of(
-    st.just(Demand()),
-    st.builds(Demand, min_available=st.integers(0, 12)),
-    st.builds(Demand, min_percent=st.integers(0, 100)),
-    st.builds(Demand, max_unavailable=st.integers(0, 12)),
-    st.builds(Demand, max_unavailable_percent=st.integers(0, 100)),
-)
+PDB = policy("p", {"name": "spot", "nodes": {"c": "spot"}, "volatile": True}, {"name": "safe", "min": "pdb"})
 
 
-@given(demands, numbers)
+@given(demands, numbers, st.booleans())
 def test_what_a_budget_demands_is_off_the_volatile_tier_at_every_scale(
-    demand: Demand, scales: list[int]
+    demand: Demand, scales: list[int], fresh: bool
 ) -> None:
-    kept = policy(
-        "p", {"name": "spot", "nodes": {"c": "spot"}, "volatile": True}, {"name": "safe", "min": "pdb"}
-    )
-    replicas = ReplicaSet(kept, demand=demand)
+    replicas = ReplicaSet(PDB, demand=demand)
     for number in scales:
+        replicas.desired = number if fresh else None
         replicas.scale(number)
         assert replicas.counts()[1] >= demand.of(number)
+
+
+@given(demands, numbers, st.booleans())
+def test_growing_in_jumps_is_exact_whatever_a_budget_demands(
+    demand: Demand, scales: list[int], fresh: bool
+) -> None:
+    replicas = ReplicaSet(PDB, demand=demand)
+    for number in sorted(scales):
+        replicas.desired = number if fresh else None
+        replicas.scale(number)
+        assert replicas.counts() == replicas.tiers.split(number)
+
+
+@given(demands, st.integers(1, 25), st.integers(0, 100), st.integers(0, 100), st.data())
+def test_a_rollout_of_any_strategy_leaves_what_the_budget_demands(
+    demand: Demand, number: int, surge_percent: int, unavailable_percent: int, data: st.DataObject
+) -> None:
+    """The Deployment's defaults are 25% and 25%: of ten, old 8 and new 3, none of the new ones Ready."""
+    surge = -(-number * surge_percent // 100)
+    unavailable = max(number * unavailable_percent // 100, 0 if surge else 1)
+    old = ReplicaSet(PDB, "r1", demand, number)
+    new = ReplicaSet(PDB, "r2", demand, number)
+    old.scale(number)
+    steps = data.draw(st.lists(st.sampled_from(["grow", "serve", "shrink"]), max_size=60))
+    for step in [*steps, *["grow", "serve", "shrink"] * (2 * number)]:
+        if step == "grow" and len(new.pods) < min(number, number + surge - len(old.pods)):
+            new.scale(len(new.pods) + 1, ready=False)
+        elif step == "serve" and (waiting := [one for one in new.pods if not one.ready]):
+            waiting[0].ready = True
+        elif step == "shrink" and old.pods:
+            serving = len(old.pods) + sum(one.ready for one in new.pods)
+            old.scale(len(old.pods) - min(len(old.pods), max(0, serving - (number - unavailable))))
+        live = len(old.pods) + len(new.pods)
+        assert old.counts()[1] + new.counts()[1] >= min(live, demand.of(number))
+    assert not old.pods
+    assert new.counts() == new.tiers.split(number)
+
+
+@given(demands, st.integers(1, 20), st.integers(0, 19))
+def test_a_stateful_set_rolled_from_its_last_pod_keeps_what_the_budget_demands(
+    demand: Demand, number: int, grown_from: int
+) -> None:
+    ledgers = {revision: Ledger(GroupKey("p", "default", "StatefulSet/db", revision)) for revision in "ab"}
+    where: dict[int, str] = {}
+
+    def make(revision: str, ordinal: int, desired: int) -> None:
+        tiers = Tiers(PDB.spec.tiers, demand, desired)
+        one = replace(a_deployment(desired), ordinal=ordinal)
+        token = f"{revision}-{ordinal}"
+        ledgers[revision], placing = place(ledgers[revision], PDB, one, tiers, token=token, now=0.0)
+        where[ordinal] = PDB.spec.tiers[placing.choice.tier or 0].name
+
+    for ordinal in range(min(grown_from, number)):
+        make("a", ordinal, min(grown_from, number))
+    for ordinal in range(min(grown_from, number), number):
+        make("a", ordinal, number)
+    assert list(where.values()).count("safe") == demand.of(number)
+    grown = grown_from and grown_from < number
+    for ordinal in reversed(range(number)):
+        make("b", ordinal, number)
+        if not grown:
+            assert list(where.values()).count("safe") == demand.of(number)
+    assert [where[ordinal] for ordinal in range(demand.of(number))] == ["safe"] * demand.of(number)
 
 
 @given(st.integers(0, 100), st.integers(1, 25), st.integers(1, 5), st.lists(st.booleans(), max_size=40))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fairlead.policy.model import PlacementPolicy, Tier
 from fairlead.policy.rule import Demand, Tiers
-from support.tiers import policies
+from support.tiers import demands, policies
 
 SPOT = Tier("spot", volatile=True)
 
@@ -92,3 +92,51 @@ def test_where_the_rule_is_not_nested_what_is_missing_of_a_min_comes_first() -> 
     assert tiers.split(3) == (0, 2, 1)
     assert tiers.split(4) == (1, 1, 2)  # both a and c grow: of one slot, c's min has more need
     assert tiers.of_slot(4) == 2
+
+
+@given(policies(), st.integers(1, 120), st.integers(0, 120))
+def test_the_slots_of_a_tier_are_counted_without_walking_them(
+    found: PlacementPolicy, first: int, more: int
+) -> None:
+    tiers = Tiers(found.spec.tiers)
+    for index in range(len(tiers.tiers)):
+        walked = [slot for slot in range(first + 1, first + more + 1) if tiers.of_slot(slot) == index]
+        assert tiers.among(first, first + more, index) == len(walked)
+
+
+def test_a_slot_beyond_all_reason_has_the_tier_that_the_rule_adds_last() -> None:
+    tiers = Tiers([Tier("spot", volatile=True), Tier("safe", min="30%")])
+    # 300,000,000 of 999,999,999 are safe as of the one before, and of the next too.
+    assert (tiers.of_slot(999_999_999), tiers.rank(999_999_999)) == (0, 699_999_999)
+    assert tiers.of_slot(1_000_000_001) == 1
+    assert tiers.among(10, 2_000_000_000, 0) == 1_400_000_000 - 7
+
+
+class TestDemandedPods:
+    """``min: pdb``, with the number of pods that are desired."""
+
+    @given(demands, st.integers(1, 40), st.integers(0, 10))
+    def test_come_first_and_the_split_is_exact_from_the_desired_number_on(
+        self, demand: Demand, desired: int, more: int
+    ) -> None:
+        tiers = Tiers([SPOT, Tier("safe", min="pdb")], demand, desired)
+        own = [tiers.of_slot(slot) for slot in range(1, desired + more + 1)]
+        first = demand.of(desired)
+        assert own[:desired] == [1] * first + [0] * (desired - first)
+        assert [tiers.rank(slot) for slot in range(1, first + 1)] == list(range(1, first + 1))
+        assert (own[:desired].count(0), own[:desired].count(1)) == tiers.split(desired)
+        assert own.count(1) >= demand.of(desired + more)
+
+    def test_come_before_other_mins_and_those_before_the_tiers_in_order(self) -> None:
+        kept = [Tier("spot", volatile=True, max=3), Tier("b", min=1), Tier("safe", min="pdb")]
+        tiers = Tiers(kept, Demand(min_available=2), 8)
+        assert [tiers.of_slot(slot) for slot in range(1, 9)] == [2, 2, 1, 0, 0, 0, 1, 1]
+
+    @given(demands, st.integers(0, 40), st.integers(0, 40), st.integers(1, 50))
+    def test_are_missed_before_anything_else(self, demand: Demand, spot: int, safe: int, more: int) -> None:
+        tiers = Tiers([SPOT, Tier("safe", min="pdb")], demand)
+        pods = spot + safe + more
+        best, within = tiers.lacking((spot, safe), pods)
+        assert best is not None
+        assert within == (safe < demand.of(pods))
+        assert (best == 1) == (within or spot >= tiers.split(pods)[0])

@@ -81,6 +81,15 @@ def test_a_stateful_sets_pod_has_its_ordinal_counted_from_the_start(
     assert (found.ordinal, found.revision, found.replicas) == (ordinal, "v2", 5)
 
 
+@pytest.mark.parametrize("owners", [NOBODY, Known(workload("StatefulSet", "db", replicas=3))])
+def test_a_number_that_no_set_reaches_is_no_ordinal(owners: Known) -> None:
+    assert workload_of(made_by("StatefulSet", "db", "db-999999999"), owners).ordinal is None
+
+
+def test_while_nobody_knows_from_where_a_set_counts_its_pods_have_no_ordinal() -> None:
+    assert workload_of(made_by("StatefulSet", "db", "db-3"), NOBODY).ordinal is None
+
+
 def test_a_job_wants_what_is_left_to_do_and_its_pods_are_not_moved_lightly() -> None:
     job = workload("Job", "work", parallelism=4, completions=5)
     job["status"] = {"succeeded": 3}

@@ -8,9 +8,10 @@ from typing import Any
 from hypothesis import strategies as st
 
 from fairlead.kube.selectors import Requirement
+from fairlead.policy.rule import Demand
 from support.policies import policy
 
-__all__ = ["NODES", "NodeLike", "matched", "node_terms", "policies", "runs_on"]
+__all__ = ["NODES", "NodeLike", "demands", "matched", "node_terms", "policies", "runs_on"]
 
 NodeLike = tuple[str, dict[str, str]]
 
@@ -36,6 +37,15 @@ _some_names = st.lists(st.sampled_from(_NAMES), max_size=2, unique=True)
 _percent = st.integers(0, 100).map("{}%".format)
 _min = st.one_of(st.just(0), st.integers(0, 6), _percent)
 _max = st.one_of(st.none(), st.none(), st.integers(0, 12), _percent)
+
+demands = st.one_of(
+    st.just(Demand()),
+    st.builds(Demand, min_available=st.integers(0, 12)),
+    st.builds(Demand, min_percent=st.integers(0, 100)),
+    st.builds(Demand, max_unavailable=st.integers(0, 12)),
+    st.builds(Demand, max_unavailable_percent=st.integers(0, 100)),
+)
+"""What budgets demand."""
 
 
 @st.composite

@@ -1,20 +1,23 @@
 """Where a slot's pod is sent now: the rule's tier, unless its workload is single or the tier unavailable.
 
 The rule says where a slot belongs; this says where its next pod goes. The two differ while a tier is
-unavailable, and the rebalancer brings the pod back later. A min does not fall back unless its tier says
-so: what is missing of it must stay visible as a pending pod, because only that brings nodes.
+unavailable, and the rebalancer brings the pod back later. With ``min: pdb`` it is not the slot's number
+that counts but what the group's tiers hold: a group that has grown lacks demanded pods at its end. A min
+does not fall back unless its tier says so: what is missing of it must stay visible as a pending pod,
+because only that brings nodes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from fairlead.policy.model import PlacementPolicy
 from fairlead.policy.rule import Tiers
+from fairlead.policy.workloads import Workload
 
-__all__ = ["Choice", "Why", "choose", "may_jump", "within_min"]
+__all__ = ["Choice", "Why", "choose", "choose_for", "counts_matter", "held_by_number", "within_min"]
 
 Why = Literal["rule", "single", "min", "fallback", "stuck", "full"]
 """``rule``: the slot's own tier. ``single``: where single replicas go. ``min``: its own tier, although that
@@ -31,6 +34,36 @@ class Choice:
     why: Why
     firm: bool = False
     """Whether the pod may go nowhere else: a min that does not fall back, or a hard ``singleReplica``."""
+    own: int | None = field(default=None, compare=False)
+    """Where it belongs, were every tier available: what a probe tries."""
+
+
+def choose_for(
+    workload: Workload,
+    policy: PlacementPolicy,
+    tiers: Tiers,
+    slot: int,
+    *,
+    others: int,
+    unavailable: Collection[str] = (),
+    held: Mapping[str, int] | None = None,
+) -> Choice:
+    """Where a pod of `workload` goes that takes `slot` in a group of so many `others`.
+
+    In a group of one workload the number it wants is the group's; where several share one, nobody says how
+    many there will be, and a workload is single whatever slot its pod has. For pods whose ordinals are their
+    slots, `held` is `held_by_number`.
+    """
+    alone = policy.spec.group_by == "workload"
+    return choose(
+        policy,
+        tiers,
+        slot,
+        desired=workload.replicas if alone else others + 1,
+        single=workload.is_single(slot if alone else None),
+        unavailable=unavailable,
+        held=held,
+    )
 
 
 def choose(
@@ -52,29 +85,45 @@ def choose(
     spec = policy.spec
     index_of = {tier.name: index for index, tier in enumerate(spec.tiers)}
     if single and (wish := spec.single) is not None:
-        first, second = wish.tier, wish.otherwise
-        if first in unavailable and second and second not in unavailable:
-            return Choice(index_of[second], "fallback")
-        return Choice(index_of[first], "single", firm=not second)
-    own = tiers.of_slot(slot)
+        first, second = index_of[wish.tier], wish.otherwise
+        if wish.tier in unavailable and second and second not in unavailable:
+            return Choice(index_of[second], "fallback", own=first)
+        return Choice(first, "single", firm=not second, own=first)
+    own, within, pods = _own(tiers, slot, desired or 0, held)
     if own is None:
         return Choice(None, "full")
-    pods = max(slot, desired or 0)
-    within = within_min(tiers, slot, pods)
-    if held is not None and sum(held.values()) + 1 == desired and may_jump(tiers):
-        own, within = _mended(tiers, own, within, desired, held)
     firm = not spec.tiers[own].fallback and within
     if spec.tiers[own].name not in unavailable:
-        return Choice(own, "rule", firm=firm)
+        return Choice(own, "rule", firm=firm, own=own)
     if firm:
-        return Choice(own, "min", firm=True)
+        return Choice(own, "min", firm=True, own=own)
     held = held or {}
     # In order, those after it first: what comes before a tier was preferred to it and is full or gone.
     for index in (*range(own + 1, len(spec.tiers)), *range(own)):
         name = spec.tiers[index].name
         if name not in unavailable and _room(tiers, index, slot, pods, held.get(name, 0)):
-            return Choice(index, "fallback")
-    return Choice(own, "stuck")
+            return Choice(index, "fallback", own=own)
+    return Choice(own, "stuck", own=own)
+
+
+def held_by_number(
+    tiers: Tiers, taken: Iterable[tuple[int, str]], slot: int, pods: int | None
+) -> dict[str, int]:
+    """What tiers hold beside `slot` where numbers are fixed: `taken` are other slots and their tiers.
+
+    A number that is not taken is another revision's, or about to be made: it counts for its own tier, or
+    a rollout, which goes through the numbers from the last, would send the last ones where the first are.
+    """
+    last = max(slot, pods or 0)
+    found = {tier.name: tiers.among(0, last, index) for index, tier in enumerate(tiers.tiers)}
+    changes = [(number, tier) for number, tier in taken if number != slot and number <= last]
+    for number, tier in (*changes, (slot, "")):
+        own = tiers.of_slot(number)
+        if own is not None:
+            found[tiers.tiers[own].name] -= 1
+        if tier in found:
+            found[tier] += 1
+    return found
 
 
 def within_min(tiers: Tiers, slot: int, pods: int) -> bool:
@@ -85,34 +134,40 @@ def within_min(tiers: Tiers, slot: int, pods: int) -> bool:
     return tiers.rank(slot) <= tiers.mins(pods)[own]
 
 
-def may_jump(tiers: Tiers) -> bool:
-    """Whether the rule may not be nested: it takes two percentages to round up at the same step."""
-    amounts = [amount for tier in tiers.tiers for amount in (tier.min, tier.max)]
-    return sum(isinstance(amount, str) for amount in amounts) > 1
+def counts_matter(tiers: Tiers) -> bool:
+    """Whether it takes more than the slot to know its tier: what the tiers hold.
 
-
-def _mended(tiers: Tiers, own: int, within: bool, pods: int, held: Mapping[str, int]) -> tuple[int, bool]:
-    """The tier of the last pod that a group lacks, and whether it is of the tier's min.
-
-    Where the rule is not nested, no fixed tier for a slot gives an exact split at every number. The one
-    that completes the group can: it goes where a pod is missing. So the rebalancer has something to move
-    a pod to, and who is already right stays.
+    That is so for demanded pods, and where the rule may not be nested, for which it takes two percentages
+    that round up at the same step.
     """
+    amounts = [amount for tier in tiers.tiers for amount in (tier.min, tier.max)]
+    return tiers.safe is not None or sum(isinstance(amount, str) for amount in amounts) > 1
+
+
+def _own(
+    tiers: Tiers, slot: int, desired: int, held: Mapping[str, int] | None
+) -> tuple[int | None, bool, int]:
+    """The tier that a slot's pod belongs to, whether it is of the tier's min, and of how many pods."""
+    own, pods = tiers.of_slot(slot), max(slot, desired)
+    within = within_min(tiers, slot, pods)
+    if held is None or not counts_matter(tiers):
+        return own, within, pods
     have = [held.get(tier.name, 0) for tier in tiers.tiers]
-    want = tiers.split(pods)
-    if have[own] < want[own]:
-        return own, within
-    missing = [index for index, number in enumerate(have) if number < want[index]]
-    if not missing:
-        return own, within
-    mins = tiers.mins(pods)
-    best = min(missing, key=lambda index: (have[index] >= mins[index], index))
-    return best, have[best] < mins[best]
+    others = sum(held.values())
+    if tiers.safe is not None:
+        pods = max(pods, others + 1)
+        return *tiers.lacking(have, pods), pods
+    # Where the rule is not nested, no fixed tier for a slot gives an exact split at every number. The pod
+    # that completes the group can: it goes where one is missing. So the rebalancer has something to move
+    # a pod to, and who is already right stays.
+    if own is None or others + 1 != desired or have[own] < tiers.split(desired)[own]:
+        return own, within, pods
+    best, short = tiers.lacking(have, desired)
+    return (own, within, pods) if best is None else (best, short, pods)
 
 
 def _room(tiers: Tiers, index: int, slot: int, pods: int, held: int) -> bool:
     if tiers.tiers[index].max is None:
         return True
     # Later slots that belong to the tier keep their room, or they would go beyond the max in their turn.
-    coming = sum(tiers.of_slot(one) == index for one in range(slot + 1, pods + 1))
-    return held + coming < tiers.maxes(pods)[index]
+    return held + tiers.among(slot, pods, index) < tiers.maxes(pods)[index]

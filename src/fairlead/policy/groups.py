@@ -23,6 +23,7 @@ from fairlead.policy.names import (
     TOKEN_ANNOTATION,
 )
 from fairlead.policy.nodes import tier_of_node
+from fairlead.policy.rule import FARTHEST
 from fairlead.policy.workloads import Workload
 
 __all__ = [
@@ -118,13 +119,13 @@ def name_of(workload: Workload) -> str:
 
 
 def read_mark(annotations: Mapping[str, str]) -> SlotMark | None:
-    """What a pod is marked with; None without a mark or with one that cannot be read.
+    """What a pod is marked with; None without a mark or with one that cannot be read, or is beyond all.
 
     >>> read_mark({"fairlead.dev/policy": "web", "fairlead.dev/slot": "3"}).slot
     3
     """
     policy, slot = annotations.get(POLICY_ANNOTATION, ""), annotations.get(SLOT_ANNOTATION, "")
-    if not policy or re.fullmatch(r"[1-9]\d{0,8}", slot, re.ASCII) is None:
+    if not policy or re.fullmatch(r"[1-9]\d{0,8}", slot, re.ASCII) is None or int(slot) > FARTHEST:
         return None
     return SlotMark(
         policy, int(slot), annotations.get(TIER_ANNOTATION, ""), annotations.get(TOKEN_ANNOTATION, "")

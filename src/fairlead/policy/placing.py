@@ -7,9 +7,9 @@ what they share is here, so that they agree. Applied again to a newer ledger it 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from fairlead.policy.choice import Choice, choose, may_jump
+from fairlead.policy.choice import Choice, choose_for, counts_matter, held_by_number
 from fairlead.policy.groups import ordinal_of
 from fairlead.policy.ledger import Ledger
 from fairlead.policy.model import PlacementPolicy
@@ -44,31 +44,40 @@ def place(
     `tiers` are the policy's with the demand of the workload's budget; `unavailable` names tiers to skip.
     """
     chosen: dict[int, Choice] = {}
-    one_workload = policy.spec.group_by == "workload"
     ledger = ledger.owned_by(workload)
+    ordinal = ordinal_of(policy, workload)
+
+    def held(slot: int) -> dict[str, int] | None:
+        if not unavailable and not counts_matter(tiers):
+            return None
+        if ordinal is None or tiers.safe is None:
+            return ledger.counts(but=slot)
+        taken = ((entry.slot, entry.tier) for entry in ledger.entries)
+        return held_by_number(tiers, taken, slot, workload.replicas)
 
     def tier(slot: int) -> str:
-        chosen[slot] = choose(
+        chosen[slot] = choose_for(
+            workload,
             policy,
             tiers,
             slot,
-            desired=workload.replicas if one_workload else len(ledger.entries) + 1,
-            single=workload.is_single(slot if one_workload else None),
+            others=len(ledger.entries),
             unavailable=unavailable,
-            held=ledger.counts(but=slot) if unavailable or may_jump(tiers) else None,
+            held=held(slot),
         )
         index = chosen[slot].tier
         return "" if index is None else policy.spec.tiers[index].name
 
-    after, entry = ledger.take(token, now, tier, ordinal_of(policy, workload))
+    after, entry = ledger.take(token, now, tier, ordinal)
     choice = chosen.get(entry.slot)
     if choice is None:
         # Found again: it goes where it was sent, even if the marks have changed since.
         tier(entry.slot)
         names = [one.name for one in policy.spec.tiers]
-        now_chosen = chosen[entry.slot]
+        choice = chosen[entry.slot]
         sent = names.index(entry.tier) if entry.tier in names else None
-        choice = now_chosen if now_chosen.tier == sent else Choice(sent, "full" if sent is None else "rule")
+        if choice.tier != sent:
+            choice = replace(choice, tier=sent, why="full" if sent is None else "rule", firm=False)
     return after, Placing(entry.slot, choice, token)
 
 
@@ -76,5 +85,4 @@ def place_alone(
     policy: PlacementPolicy, workload: Workload, tiers: Tiers, *, unavailable: Collection[str] = ()
 ) -> Placing:
     """The place of a pod that is alone in its group (`GroupKey.alone`): slot 1, without a ledger."""
-    choice = choose(policy, tiers, 1, desired=1, single=workload.is_single(), unavailable=unavailable)
-    return Placing(1, choice)
+    return Placing(1, choose_for(workload, policy, tiers, 1, others=0, unavailable=unavailable))

@@ -18,7 +18,7 @@ from fairlead.kube.selectors import matches
 from fairlead.kube.workloads import Job, PodDisruptionBudget, Scale
 from fairlead.kube.workloads import Workload as Owner
 from fairlead.policy.names import REPLICAS_LABEL
-from fairlead.policy.rule import Demand
+from fairlead.policy.rule import FARTHEST, Demand
 
 __all__ = ["Owners", "Workload", "demand_of", "workload_of"]
 
@@ -66,7 +66,8 @@ class Workload:
     revision: str = ""
     """Hash of the template that the pod was made from; empty where there are no revisions."""
     ordinal: int | None = None
-    """A StatefulSet pod's number, from 0: ``spec.ordinals.start`` is already taken off."""
+    """A StatefulSet pod's number, from 0: ``spec.ordinals.start`` is already taken off. None where that
+    is not known: then the pod takes any slot."""
     replicas: int | None = None
     """How many are wanted, as far as known; stale while it jumps."""
     single: bool | None = None
@@ -184,15 +185,18 @@ def _of(
 
 
 def _numbered(workload: Workload, pod: ObjectMeta, found: Owner | Job | Scale | None) -> Workload:
-    """A StatefulSet's pod with its ordinal."""
+    """A StatefulSet's pod with its ordinal, where that can be told."""
     named = _ORDINAL.fullmatch(pod.name)
     said = pod.labels.get(_POD_INDEX, "") if named is None else named[1]
     if not (said.isascii() and said.isdigit()):
         return workload
-    ordinals = found.spec.ordinals if isinstance(found, Owner) else None
+    if not isinstance(found, Owner):
+        return workload  # nobody knows from where it counts
+    ordinals = found.spec.ordinals
     ordinal = int(said) - (ordinals.start if ordinals is not None else 0)
-    # A pod below a start that was raised since is on its way out; it is nobody's number.
-    return replace(workload, ordinal=ordinal) if ordinal >= 0 else workload
+    # A pod below a start that was raised since is on its way out; it is nobody's number. Nor is one that
+    # no set reaches: anybody can make a pod of any name.
+    return replace(workload, ordinal=ordinal) if 0 <= ordinal < FARTHEST else workload
 
 
 def _said_single(meta: ObjectMeta) -> bool | None:

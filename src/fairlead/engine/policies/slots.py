@@ -14,12 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fairlead.policy.rule import Tiers
+from fairlead.policy.rule import FARTHEST, Tiers
 
-__all__ = ["FARTHEST", "Claim", "Slots", "assign"]
-
-FARTHEST = 100_000
-"""A mark beyond this is nobody's slot: no group is that large, and the rule counts up to it."""
+__all__ = ["Claim", "Slots", "assign"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +90,14 @@ class Slots:
             if heir is not None:
                 self._taken[wanted] = heir
                 del self._odd[heir]
+
+    def numbered(self) -> list[tuple[int, int]]:
+        """The slots, and the tiers, of pods that have a node and whose ordinals decide their slots."""
+        return [
+            (claim.ordinal + 1, claim.tier)
+            for claim in self._claims.values()
+            if claim.ordinal is not None and claim.placed and claim.tier is not None
+        ]
 
     def waiting(self, tiers: Tiers) -> list[tuple[Claim, int]]:
         """Those who wait and their slots, oldest first."""
