@@ -6,9 +6,14 @@ from typing import Any
 
 import pytest
 
+from fairlead.engine.core.actions import HoldPod
+from fairlead.engine.core.events import Gone, PoliciesAre
+from fairlead.engine.core.holds import Holds
+from fairlead.engine.core.queue import Verdict
 from fairlead.engine.settings import Settings
-from support.cluster_of import running, seen
-from support.units import budget, node, pod
+from support.cluster_of import Running, running, seen
+from support.policies import policy
+from support.units import budget, node, pod, typed
 
 OWN = "no new claims to deallocate, preemption: "
 
@@ -125,3 +130,32 @@ def test_nothing_is_said_again_while_only_counts_change_and_then_not_more_than_o
     assert more - said <= 1
     assert world.tell(*(seen(node(f"m{number}", 1)) for number in range(20))) == []
     assert world.after(600).tell() == []
+
+
+def test_a_tiers_only_node_that_comes_and_goes_is_no_news_more_than_once_a_minute():
+    world = Running(Settings())
+    world.tell(
+        PoliciesAre((policy("all", {"name": "spot", "nodes": {"capacity": "spot"}}, groupBy="policy"),))
+    )
+    world.add(node("other"), pod("x", nodeSelector={"no": "such"}))
+    assert world.holds()["default/x"].message.endswith("(it has no nodes).")
+    said = len(world.log)
+    for _ in range(10):
+        world.add(node("spot", labels={"capacity": "spot"})).after(1)
+        world.settle(world.tell(Gone("Node", "", "spot", "uid-spot")))
+        world.after(1)
+    assert not [one for one in world.log[said:] if isinstance(one, HoldPod)]
+
+
+def test_another_tier_is_news_at_once():
+    holds, waiting = Holds(), typed(pod("x"))
+    said = "Policy p: waits for tier"
+
+    def tells(tier: str, now: float) -> bool:
+        verdict = Verdict(frozenset({"NodeAffinity"}), "0/1 nodes are available", tier=f"{said} {tier}.")
+        return holds.say(waiting, verdict, "x", now) is not None
+
+    assert tells("spot, by its place in the order (it has no nodes)", 0.0)
+    assert not tells("spot, no other has room", 1.0)
+    assert tells("on-demand, because its own is unavailable", 2.0)
+    assert tells("on-demand, because its own is unavailable (it has no nodes)", 63.0)

@@ -1,8 +1,8 @@
 """What was said about pods that stay without a node, so that nothing is said twice.
 
 A held pod's text changes with every change in the cluster ("3 Insufficient cpu" becomes 4). To write
-that for each of ten thousand pods would drown the API, so a text that differs only in its counts is
-said again only after a while.
+that for each of ten thousand pods would drown the API, so a text that differs only in its counts, or in
+why it is the same tier that a pod waits for, is said again only after a while.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Holds:
             if told == verdict:
                 return None
             same_kind = told.rules == verdict.rules != frozenset() and (
-                (told.unschedulable, told.tier) == (verdict.unschedulable, verdict.tier)
+                (told.unschedulable, _which(told.tier)) == (verdict.unschedulable, _which(verdict.tier))
             )
             if same_kind and (not fresh or now < at + _REFRESH_S):
                 return None
@@ -55,6 +55,11 @@ class Holds:
     def all(self) -> list[tuple[str, str, str]]:
         """(pod, why as in `told`, unit) of every held pod, in order of name."""
         return sorted((key, _briefly(verdict), unit) for verdict, _, key, unit in self._said.values())
+
+
+def _which(tier: str) -> str:
+    """Which tier a pod waits for, of what is said of that: one node that comes and goes changes the rest."""
+    return tier.partition(",")[0]
 
 
 def _briefly(verdict: Verdict) -> str:
