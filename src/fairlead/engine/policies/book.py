@@ -23,6 +23,7 @@ from fairlead.kube.node import Node
 from fairlead.kube.pod import Pod
 from fairlead.kube.tolerations import Toleration
 from fairlead.kube.workloads import Job, PodDisruptionBudget, Workload
+from fairlead.policy.choice import held_by_number
 from fairlead.policy.fallback import Probes, Waiter
 from fairlead.policy.groups import GroupKey, group_of, ordinal_of, read_mark
 from fairlead.policy.marks import Mark
@@ -75,7 +76,7 @@ class PolicyBook:
         self._owners = KnownOwners()
         self._budgets: dict[str, PodDisruptionBudget] = {}
         self._reaches: dict[str, Reach] = {}
-        self._tiers: dict[tuple[str, Demand], Tiers] = {}
+        self._tiers: dict[tuple[str, Demand, int | None], Tiers] = {}
         self._sending = Sending()
         self._pods: dict[str, _Governed] = {}
         self._groups: dict[GroupKey, Slots] = {}
@@ -335,16 +336,21 @@ class PolicyBook:
         reach, group = self._reaches[policy.name], self._groups[key]
         tiers = self._tiers_of(policy, key, len(group), next(iter(waiting)))
         held = {policy.spec.tiers[tier].name: count for tier, count in group.placed.items()}
+        numbers = group.numbered() if tiers.safe is not None else ()
+        taken = {slot: policy.spec.tiers[tier].name for slot, tier in numbers}
         for claim, slot in group.waiting(tiers):
             uid = claim.uid
             governed = self._pods[uid]
             workload = workload_of(Pod(governed.pod.metadata), self._owners)
+            others = held
+            if claim.ordinal is not None and tiers.safe is not None:
+                others = held_by_number(tiers, taken.items(), slot, workload.replicas)
             choice = reach.choose(
-                tiers, slot, workload, token=governed.token, pods=len(group), held=held, now=now
+                tiers, slot, workload, token=governed.token, others=len(group) - 1, held=others, now=now
             )
             sent = Sent(policy, slot, choice)
             if choice.tier is not None:
-                name = policy.spec.tiers[choice.tier].name
+                taken[slot] = name = policy.spec.tiers[choice.tier].name
                 held[name] = held.get(name, 0) + 1
             before = self.sent.get(uid)
             self.sent[uid] = sent
@@ -355,14 +361,15 @@ class PolicyBook:
                 yield uid, moved
 
     def _tiers_of(self, policy: PlacementPolicy, key: GroupKey, pods: int, some: str) -> Tiers:
-        demand = Demand()
+        demand, wanted = Demand(), None
         if any(tier.min == "pdb" for tier in policy.spec.tiers):
             metadata = self._pods[some].pod.metadata
-            wanted = workload_of(Pod(metadata), self._owners).replicas
+            if policy.spec.group_by == "workload":
+                wanted = workload_of(Pod(metadata), self._owners).replicas
             demand = demand_of(self._budgets.values(), key.namespace, metadata.labels, wanted or pods)
-        found = self._tiers.get((policy.name, demand))
+        found = self._tiers.get((policy.name, demand, wanted))
         if found is None:
-            found = self._tiers[policy.name, demand] = Tiers(policy.spec.tiers, demand)
+            found = self._tiers[policy.name, demand, wanted] = Tiers(policy.spec.tiers, demand, wanted)
         return found
 
     def _waiters(self, policy: str) -> Iterator[Waiter]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from fairlead.kube.node import Node
-from fairlead.policy.choice import Choice, choose
+from fairlead.policy.choice import Choice, choose_for
 from fairlead.policy.fallback import Nodes, Probes, Waiter, decide, is_schedulable
 from fairlead.policy.marks import Mark, Marks
 from fairlead.policy.model import PlacementPolicy
@@ -96,7 +96,7 @@ class Reach:
         workload: Workload,
         *,
         token: str,
-        pods: int,
+        others: int,
         held: Mapping[str, int],
         now: float,
     ) -> Choice:
@@ -104,38 +104,28 @@ class Reach:
 
         After a tier's cool-down one pod tries it, while others go on to skip it: the first who asks.
         """
-        one_workload = self.policy.spec.group_by == "workload"
-        single = workload.is_single(slot if one_workload else None)
         tried = {tier for tier, mark in self.marks if mark.probe == token and mark.probed(now)}
 
         def chosen() -> Choice:
-            return choose(
+            return choose_for(
+                workload,
                 self.policy,
                 tiers,
                 slot,
-                desired=workload.replicas if one_workload else pods,
-                single=single,
+                others=others,
                 unavailable={tier for tier, _ in self.marks} - tried,
                 held=held,
             )
 
         choice = chosen()
-        own = self._own(tiers, slot, single=single)
-        if choice.why not in ("rule", "full") and own not in tried and self.marks.may_probe(own, now):
+        own = "" if choice.own is None else tiers.tiers[choice.own].name
+        if choice.why != "rule" and own not in tried and self.marks.may_probe(own, now):
             claimed = self.marks.claim_probe(own, token, now)
             if claimed is not None:
                 self.marks = claimed
                 tried.add(own)
                 choice = chosen()
         return choice
-
-    def _own(self, tiers: Tiers, slot: int, *, single: bool) -> str:
-        """The tier that the slot's pod belongs to."""
-        wish = self.policy.spec.single
-        if single and wish is not None:
-            return wish.tier
-        index = tiers.of_slot(slot)
-        return "" if index is None else tiers.tiers[index].name
 
     def trouble(self, tier: int) -> str:
         """Why a tier takes nobody, as far as its nodes tell; or ""."""
