@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -43,6 +44,8 @@ _WATCHED: dict[tuple[str, str], type[Any]] = {
 _FRESH_S = 2.0  # how long what was read of an owner is believed
 _NO_SCALE_S = 60.0  # how long a kind without a scale is believed to have none
 _PATIENCE_S = 3.0
+# It becomes part of a path, and whoever makes a pod writes it.
+_API_VERSION = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?v[a-z0-9]{1,62}", re.ASCII)
 _NEVER_OWNED = ("DaemonSet", "Node")  # their pods are no policy's business
 
 
@@ -151,6 +154,8 @@ class OwnersOfPods:
         return scale
 
     async def _scalable(self, reference: OwnerReference) -> Resource | None:
+        if _API_VERSION.fullmatch(reference.api_version) is None:
+            return None
         key, now = (reference.api_version, reference.kind), self._clock.now()
         found, until = self._kinds.get(key, (None, -math.inf))
         if now >= until:
