@@ -18,7 +18,7 @@ from fairlead.client.view import Event as WatchEvent
 from fairlead.engine.core.events import Event, Gone, Seen, Unread
 from fairlead.engine.core.state import KINDS
 from fairlead.engine.objects import remains
-from fairlead.kube.meta import Object, ObjectMeta
+from fairlead.kube.meta import Condition, Object, ObjectMeta
 from fairlead.kube.node import Node
 from fairlead.kube.pod import Pod
 from fairlead.kube.resources import Resource, known
@@ -157,7 +157,8 @@ def _bare_node(node: Node) -> Node:
         deletion_timestamp=node.metadata.deletion_timestamp,
         labels=node.metadata.labels,
     )
-    return Node(metadata, node.spec, msgspec.structs.replace(node.status, conditions=()))
+    ready = tuple(Condition(one.type, one.status) for one in node.status.conditions if one.type == "Ready")
+    return Node(metadata, node.spec, msgspec.structs.replace(node.status, conditions=ready))
 
 
 def _keep_of(struct: type[Any]) -> tuple[Callable[[Any], object], bool]:

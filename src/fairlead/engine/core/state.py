@@ -26,6 +26,7 @@ from fairlead.kube.meta import Object
 from fairlead.kube.node import Node
 from fairlead.kube.pod import Pod
 from fairlead.kube.workloads import Job, PodDisruptionBudget, PodGroup, Workload
+from fairlead.policy.fallback import is_schedulable
 from fairlead.policy.model import PlacementPolicy
 
 __all__ = ["KINDS", "State"]
@@ -386,4 +387,5 @@ def _same_node(known: Node | None, node: Node) -> bool:
         and known.spec == node.spec
         and known.status.allocatable == node.status.allocatable
         and known.status.declared_features == node.status.declared_features
+        and is_schedulable(known) == is_schedulable(node)
     )
