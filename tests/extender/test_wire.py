@@ -37,7 +37,7 @@ def test_nodes_are_returned_exactly_as_they_came() -> None:
     args = wire.read_args(body(Nodes={"metadata": {}, "items": [other, NODE]}))
     assert args.names() == ("n2", "n1")
 
-    answer = json.loads(wire.encode(wire.FilterResult(args.only({"n1"}))))
+    answer = json.loads(wire.encode(wire.FilterResult(args.only({"n1"}, ("n2", "n1")))))
     assert answer["Nodes"] == {"metadata": {}, "items": [NODE]}
     assert answer["NodeNames"] is None
 
@@ -94,6 +94,6 @@ def test_victims_are_answered_by_uid_whichever_way_they_came() -> None:
 )
 def test_what_is_not_a_call_is_refused_in_words(garbage: bytes) -> None:
     with pytest.raises(BadInput, match=r"."):
-        wire.read_args(garbage)
+        wire.read_args(garbage).names()
     with pytest.raises(BadInput, match=r"."):
         wire.read_preemption(garbage)

@@ -134,7 +134,7 @@ class Endpoint:
             self._decided()
         kept = verdict.nodes
         answer = wire.FilterResult(
-            nodes=args.only(set(kept)) if args.node_names is None else None,
+            nodes=args.only(set(kept), offered) if args.node_names is None else None,
             node_names=tuple(kept) if args.node_names is not None else None,
             failed_nodes=failed,
             failed_and_unresolvable_nodes=hopeless,

@@ -7,6 +7,7 @@ not cache nodes (``nodeCacheCapable: false``) gets back exactly the objects that
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import Annotated, TypeVar
 
 import msgspec
@@ -66,14 +67,15 @@ class Args(_Pascal, frozen=True, rename="pascal"):
     node_names: tuple[str, ...] | None = None
 
     def names(self) -> tuple[str, ...]:
-        """The names of the nodes on offer, however they came."""
+        """The names of the nodes on offer, however they came; BadInput where one of Nodes is none."""
         if self.node_names is not None:
             return self.node_names
         return tuple(_name_of(item) for item in self._items)
 
-    def only(self, names: frozenset[str] | set[str]) -> NodeList:
-        """The node objects of those names, in the order they came."""
-        return NodeList(items=tuple(item for item in self._items if _name_of(item) in names))
+    def only(self, kept: Collection[str], offered: Sequence[str]) -> NodeList:
+        """The node objects of some names, in the order they came; `offered` is what `names` gave."""
+        every = zip(self._items, offered, strict=True)
+        return NodeList(items=tuple(item for item, name in every if name in kept))
 
     @property
     def _items(self) -> tuple[msgspec.Raw, ...]:
@@ -154,8 +156,6 @@ def read_args(body: bytes) -> Args:
     if args.nodes is None and args.node_names is None:
         raise BadInput("the body has neither Nodes nor NodeNames")
     _check_pod(args.pod)
-    for item in args._items:
-        _name_of(item)
     return args
 
 
