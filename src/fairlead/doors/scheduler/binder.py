@@ -22,7 +22,7 @@ from fairlead.doors.scheduler.statuses import Statuses
 from fairlead.doors.scheduler.volumes import Volumes, VolumesNotBound, Wanted
 from fairlead.engine.core.actions import BindPod
 from fairlead.engine.core.events import BindFailed, Event, Gone, Seen
-from fairlead.errors import ApiError, Conflict, NotFound, Unreachable
+from fairlead.errors import ApiError, Conflict, Invalid, NotFound, Unreachable
 from fairlead.kube.pod import Pod
 from fairlead.kube.resources import known
 
@@ -137,7 +137,7 @@ class Binder:
             except NotFound:
                 self._tell(Gone("Pod", namespace, name, bind.uid))
                 return
-            except (Conflict, Unreachable) as error:
+            except (Conflict, Invalid, Unreachable) as error:
                 failure: ApiError | Unreachable = error
             except ApiError as error:
                 if error.code not in _TRANSIENT:
@@ -150,7 +150,9 @@ class Binder:
                     return
                 case _Found.OVER:
                     return
-            if not left:
+            # A patch that names another UID than the pod's is invalid, for that would change it. Since it is
+            # our pod, we asked for something else that will never do.
+            if not left or isinstance(failure, Invalid):
                 self._failed(bind, str(failure))
                 return
             asked = failure.retry_after_s if isinstance(failure, ApiError) else None

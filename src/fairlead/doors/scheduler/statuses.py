@@ -19,7 +19,7 @@ from fairlead.client.clock import WALL_CLOCK, Clock
 from fairlead.client.retry import Backoff
 from fairlead.doors.scheduler.lane import Lane
 from fairlead.engine.core.actions import HoldPod, NominatePod
-from fairlead.errors import ApiError, Conflict, NotFound, Unreachable
+from fairlead.errors import ApiError, BadObject, Conflict, Invalid, NotFound, Unreachable
 from fairlead.kube.pod import Pod
 from fairlead.kube.resources import known
 
@@ -119,17 +119,28 @@ class Statuses:
             except NotFound:
                 return
             except Conflict:
-                # Others wrote too fast, or it is another pod of that name: the watch is about to tell.
-                wait_s = backoff.next_s()
+                wait_s = backoff.next_s()  # others wrote too fast
             except Unreachable as error:
                 wait_s = backoff.next_s()
                 _log.info("status_delayed", pod=wish.pod, reason=str(error))
             except ApiError as error:
+                if isinstance(error, Invalid) and await self._is_another(wish):
+                    return
                 if error.code not in _TRANSIENT:
                     _log.warning("status_refused", pod=wish.pod, reason=str(error))
                     return
                 wait_s = backoff.next_s(error.retry_after_s)
             await asyncio.sleep(wait_s)
+
+    async def _is_another(self, wish: _Wish) -> bool:
+        """Whether the pod is gone, or its name another's: a patch that names its UID is then invalid."""
+        namespace, _, name = wish.pod.partition("/")
+        try:
+            return (await self._client.get(_POD, name, namespace, kind=Pod)).metadata.uid != wish.uid
+        except NotFound:
+            return True
+        except (ApiError, Unreachable, BadObject):
+            return False  # nobody knows: what was refused is reported
 
     def _status(self, wish: _Wish) -> dict[str, Any]:
         """The part of the status to write; empty when it says so already, or the pod does not wait."""
