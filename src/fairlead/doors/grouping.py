@@ -21,6 +21,7 @@ from fairlead.doors.policies import LivePolicies
 from fairlead.kube.meta import Object, ObjectMeta
 from fairlead.kube.pod import Pod, PodSpec, PodStatus
 from fairlead.kube.resources import known
+from fairlead.policy.demands import Makeup, asks_budgets, demand_of_group, desired_of_group
 from fairlead.policy.groups import GroupKey, Member, group_of, member_of
 from fairlead.policy.ledger import EXPIRY_S
 from fairlead.policy.matching import Policies
@@ -32,7 +33,7 @@ from fairlead.policy.names import (
     TOKEN_ANNOTATION,
 )
 from fairlead.policy.rule import Demand, Tiers
-from fairlead.policy.workloads import Workload, demand_of, workload_of
+from fairlead.policy.workloads import Workload, workload_of
 
 __all__ = ["GroupsOfPods", "Place"]
 
@@ -43,6 +44,7 @@ _MARKS = (
     TOKEN_ANNOTATION,
     "kubernetes.io/config.mirror",
 )
+_TIERS_KEPT = 1000  # one for each policy, demand and number of pods
 _REMEMBERED_S = 2 * EXPIRY_S  # after that a ledger's slot has expired anyhow
 
 
@@ -100,7 +102,8 @@ class GroupsOfPods:
         self._nowhere: set[str] = set()  # pods on nodes that we have not seen
         self._policies = Policies((), exempt)
         self._known: tuple[PlacementPolicy, ...] | None = None
-        self._tiers: dict[tuple[str, Demand], tuple[PlacementPolicy, Tiers]] = {}
+        self._makeups: dict[GroupKey, Makeup] = {}  # of groups whose policy asks what budgets demand
+        self._tiers: dict[tuple[str, Demand, int | None], Tiers] = {}
 
     async def run(self) -> None:
         """Watch for ever; pods only once their owners are known."""
@@ -144,15 +147,22 @@ class GroupsOfPods:
             return None
         return Place(policy, workload, group_of(policy, workload, pod.metadata.labels))
 
-    def tiers(self, place: Place, labels: Mapping[str, str]) -> Tiers:
-        """The policy's tiers with what the budgets of pods with these labels demand."""
-        policy, demand = place.policy, Demand()
-        if any(tier.min == "pdb" for tier in policy.spec.tiers):
-            demand = demand_of(self.owners.budgets(), place.key.namespace, labels, place.workload.replicas)
-        known_policy, tiers = self._tiers.get((policy.name, demand), (None, None))
-        if tiers is None or known_policy is not policy:
-            tiers = Tiers(policy.spec.tiers, demand)
-            self._tiers[policy.name, demand] = policy, tiers
+    def tiers(self, place: Place, labels: Mapping[str, str], *, coming: bool = False) -> Tiers:
+        """The policy's tiers with what budgets demand of the group, in which a pod with these labels is or,
+        if it is `coming`, will be.
+        """
+        policy, demand, desired = place.policy, Demand(), None
+        if asks_budgets(policy):
+            makeup = self._makeups.get(place.key) or Makeup()
+            more = (place.workload, labels) if coming or not len(makeup) else None
+            like = makeup.alike(lambda name: workload_of(self._seen[name], self.owners), more)
+            demand = demand_of_group(policy, place.key.namespace, like, self.owners.budgets())
+            desired = desired_of_group(policy, like)
+        tiers = self._tiers.get((policy.name, demand, desired))
+        if tiers is None or tiers.tiers != policy.spec.tiers:
+            if len(self._tiers) >= _TIERS_KEPT:
+                self._tiers.clear()
+            tiers = self._tiers[policy.name, demand, desired] = Tiers(policy.spec.tiers, demand, desired)
         return tiers
 
     def groups(self) -> list[GroupKey]:
@@ -224,6 +234,7 @@ class GroupsOfPods:
         last = members.get(name)
         if last is not None and last.uid != member.uid:
             self._remember(place.key, last)
+        self._make_up(name, pod, place, member)
         if last == member:
             return
         self._key_of[name] = place.key
@@ -240,12 +251,24 @@ class GroupsOfPods:
             return
         members = self._members[key]
         member = members.pop(name)
+        if key in self._makeups:
+            self._makeups[key].drop(name)
         if not members:
             del self._members[key]
+            self._makeups.pop(key, None)
         if gone:
             self._remember(key, member)
         self._left(key, member)
         self._changed(key)
+
+    def _make_up(self, name: str, pod: Pod, place: Place, member: Member) -> None:
+        if not asks_budgets(place.policy):
+            return
+        makeup = self._makeups.setdefault(place.key, Makeup())
+        if member.leaving:
+            makeup.drop(name)
+        else:
+            makeup.put(name, place.workload, pod.metadata.labels)
 
     def _remember(self, key: GroupKey, member: Member) -> None:
         gone = self._gone.setdefault(key, {})
@@ -256,6 +279,7 @@ class GroupsOfPods:
     def _regroup(self) -> None:
         self._key_of.clear()
         self._members.clear()
+        self._makeups.clear()
         self._nowhere.clear()
         for name, pod in self._seen.items():
             self._put(name, pod)

@@ -29,7 +29,7 @@ from fairlead.policy.names import (
 )
 from fairlead.policy.nodes import Term, intersect, nowhere, terms_of_tier
 from fairlead.policy.placing import Placing
-from fairlead.policy.workloads import REVISIONS, TEMPLATE_HASH, Workload
+from fairlead.policy.workloads import PER_POD, REVISIONS, TEMPLATE_HASH, Workload
 
 __all__ = ["annotations_of", "patch", "patched"]
 
@@ -37,12 +37,7 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 # Different on each pod, or on each revision, of one workload.
-_NOT_OF_THE_WORKLOAD = (
-    *REVISIONS,
-    "statefulset.kubernetes.io/pod-name",
-    "apps.kubernetes.io/pod-index",
-    "batch.kubernetes.io/job-completion-index",
-)
+_NOT_OF_THE_WORKLOAD = (*REVISIONS, *PER_POD)
 
 
 def patch(

@@ -13,13 +13,14 @@ from fairlead.kube.meta import OwnerReference
 from fairlead.kube.pod import Pod
 from fairlead.kube.workloads import PodDisruptionBudget
 from fairlead.kube.workloads import Workload as Owner
+from fairlead.policy.demands import alike, tiers_of_group
 from fairlead.policy.groups import GroupKey, Member, group_of, member_of
 from fairlead.policy.ledger import EXPIRY_S, Entry, Ledger
 from fairlead.policy.matching import Policies
 from fairlead.policy.model import PlacementPolicy
 from fairlead.policy.placing import place
-from fairlead.policy.rule import Demand, Tiers
-from fairlead.policy.workloads import Owners, Workload, demand_of, workload_of
+from fairlead.policy.rule import Tiers
+from fairlead.policy.workloads import Owners, Workload, workload_of
 
 __all__ = ["Governed", "Held", "Standing", "governed", "is_ready", "rolls_out", "stand"]
 
@@ -148,7 +149,8 @@ def stand(
     """How a group stands, from all of its pods (at least one)."""
     key, policy = pods[0].key, pods[0].policy
     live = [one for one in pods if not one.member.leaving]
-    tiers = Tiers(policy.spec.tiers, _demand(pods[0], budgets, len(live)))
+    like = alike((one.workload, one.pod.metadata.labels) for one in live)
+    tiers = tiers_of_group(policy, key.namespace, like, budgets)
     ledger = _observed(key, pods, ledger, tiers, now)
     index_of = {tier.name: index for index, tier in enumerate(policy.spec.tiers)}
     entry_of = {entry.token: entry for entry in ledger.entries}
@@ -227,9 +229,3 @@ def _observed(
         else:
             entries[slot] = Entry(slot, member.tier, member.uid, now, member.name)
     return Ledger(key, tuple(entries[slot] for slot in sorted(entries))).adopt(rest, tiers, now)
-
-
-def _demand(some: Governed, budgets: Iterable[PodDisruptionBudget], pods: int) -> Demand:
-    if all(tier.min != "pdb" for tier in some.policy.spec.tiers):
-        return Demand()  # nobody asks
-    return demand_of(budgets, some.key.namespace, some.pod.metadata.labels, pods)

@@ -20,7 +20,7 @@ from fairlead.kube.workloads import Workload as Owner
 from fairlead.policy.names import REPLICAS_LABEL
 from fairlead.policy.rule import FARTHEST, Demand
 
-__all__ = ["Owners", "Workload", "demand_of", "workload_of"]
+__all__ = ["PER_POD", "Owners", "Workload", "demand_of", "workload_of"]
 
 TEMPLATE_HASH = "pod-template-hash"
 # What tells revisions apart, by controller. Argo Rollouts makes ReplicaSets as Deployments do.
@@ -34,6 +34,8 @@ _RECREATING = (
     ("batch", "Job"),
 )
 _POD_INDEX = "apps.kubernetes.io/pod-index"
+PER_POD = ("statefulset.kubernetes.io/pod-name", _POD_INDEX, "batch.kubernetes.io/job-completion-index")
+"""Labels that are different on each pod of one workload."""
 _MIRROR = "kubernetes.io/config.mirror"
 
 _ORDINAL = re.compile(r".*-(\d{1,9})", re.ASCII)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from fairlead.doors.extender.nodes import NodesOfTiers
 from fairlead.doors.extender.slots import Slots
 from fairlead.doors.grouping import Place
-from fairlead.policy.choice import Choice, choose
+from fairlead.policy.choice import Choice, choose_for, counts_matter, held_by_number
 from fairlead.policy.groups import GroupKey, Member, ordinal_of
 from fairlead.policy.rule import Tiers
 
@@ -279,15 +279,19 @@ class Deciding:
     def _choice(self, ask: Ask, slot: int, unavailable: Collection[str]) -> Choice:
         policy, workload = ask.place.policy, ask.place.workload
         slots = self.groups.get(ask.place.key)
-        one_workload = policy.spec.group_by == "workload"
-        return choose(
+        held = None
+        if slots is not None and (unavailable or counts_matter(ask.tiers)):
+            held = slots.held_beside(ask.member.uid)
+            if ask.tiers.safe is not None and ordinal_of(policy, workload) is not None:
+                held = held_by_number(ask.tiers, slots.by_number(), slot, workload.replicas)
+        return choose_for(
+            workload,
             policy,
             ask.tiers,
             slot,
-            desired=workload.replicas if one_workload else len(slots or ()) + 1,
-            single=workload.is_single(slot if one_workload else None),
+            others=len(slots) if slots is not None else 0,
             unavailable=unavailable,
-            held=slots.counts if slots is not None and unavailable else None,
+            held=held,
         )
 
 

@@ -186,6 +186,15 @@ class Slots:
                 return
             self._release(uid)
 
+    def held_beside(self, uid: str) -> dict[str, int]:
+        """Slots by tier, without the one that a pod holds itself."""
+        held = self.holders.get(uid)
+        return self.counts if held is None else {**self.counts, held.tier: self.counts[held.tier] - 1}
+
+    def by_number(self) -> Iterator[tuple[int, str]]:
+        """The slots that are held, with their tiers."""
+        return ((held.slot, held.tier) for held in self.holders.values())
+
     @property
     def assumed(self) -> int:
         """How many slots are only assumed."""

@@ -91,7 +91,7 @@ class Admission:
         if place is None:
             return Answer()
         labels = read.metadata.labels
-        tiers = self._groups.tiers(place, labels)
+        tiers = self._groups.tiers(place, labels, coming=True)
         unavailable = self._marks.unavailable(place.policy.name)
         if place.key.alone:
             # Nobody would learn from it how a tier is: it may go to all further tiers from the start.
@@ -163,7 +163,7 @@ class Admission:
 
     async def _probe(self, place: Place, tiers: Tiers, placing: Placing, token: str) -> str:
         """The pod's own tier, if it is unavailable and this pod is the one that tries it; else nothing."""
-        own = tiers.of_slot(placing.slot)
+        own = placing.choice.own
         if own is None or placing.choice.why not in ("fallback", "stuck"):
             return ""
         tier, policy, now = tiers.tiers[own].name, place.policy.name, self._now()
