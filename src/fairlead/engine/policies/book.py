@@ -24,13 +24,15 @@ from fairlead.kube.pod import Pod
 from fairlead.kube.tolerations import Toleration
 from fairlead.kube.workloads import Job, PodDisruptionBudget, Workload
 from fairlead.policy.choice import held_by_number
+from fairlead.policy.demands import Makeup, asks_budgets, demand_of_group, desired_of_group
 from fairlead.policy.fallback import Probes, Waiter
 from fairlead.policy.groups import GroupKey, group_of, ordinal_of, read_mark
 from fairlead.policy.marks import Mark
 from fairlead.policy.matching import Policies
 from fairlead.policy.model import PlacementPolicy
 from fairlead.policy.rule import Demand, Tiers
-from fairlead.policy.workloads import demand_of, workload_of
+from fairlead.policy.workloads import Workload as PodsWorkload
+from fairlead.policy.workloads import workload_of
 
 __all__ = ["Known", "PolicyBook"]
 
@@ -80,6 +82,7 @@ class PolicyBook:
         self._sending = Sending()
         self._pods: dict[str, _Governed] = {}
         self._groups: dict[GroupKey, Slots] = {}
+        self._makeups: dict[GroupKey, Makeup] = {}  # of groups whose policy asks what budgets demand
         self._waiting: dict[GroupKey, dict[str, None]] = {}
         self._of_controller: dict[tuple[str, str, str], dict[str, None]] = {}
         self._on_node: dict[str, dict[str, None]] = {}
@@ -127,6 +130,7 @@ class PolicyBook:
         self._tiers.clear()
         self._pods.clear()
         self._groups.clear()
+        self._makeups.clear()
         self._waiting.clear()
         self._of_controller.clear()
         self._on_node.clear()
@@ -155,7 +159,7 @@ class PolicyBook:
     def _find(self, pod: Known) -> None:
         """Find out whose pod it is, who governs it, and in which group it is."""
         metadata = pod.metadata
-        workload = workload_of(Pod(metadata), self._owners)
+        workload = self._workload(pod)
         policy = self._policies.governing(workload, metadata.labels)
         if policy is None:
             if metadata.uid in self.sent:
@@ -191,6 +195,8 @@ class PolicyBook:
         token = (mark.token if mark is not None else "") or uid
         self._pods[uid] = _Governed(pod, policy, key, claim, token)
         self._groups.setdefault(key, Slots()).put(claim, waits=pod.waits)
+        if asks_budgets(policy):
+            self._makeups.setdefault(key, Makeup()).put(uid, self._workload(pod), metadata.labels)
         self._dirty[key] = None
         if pod.waits:
             self._waiting.setdefault(key, {})[uid] = None
@@ -334,14 +340,14 @@ class PolicyBook:
         if not waiting or policy is None:
             return
         reach, group = self._reaches[policy.name], self._groups[key]
-        tiers = self._tiers_of(policy, key, len(group), next(iter(waiting)))
+        tiers = self._tiers_of(policy, key)
         held = {policy.spec.tiers[tier].name: count for tier, count in group.placed.items()}
         numbers = group.numbered() if tiers.safe is not None else ()
         taken = {slot: policy.spec.tiers[tier].name for slot, tier in numbers}
         for claim, slot in group.waiting(tiers):
             uid = claim.uid
             governed = self._pods[uid]
-            workload = workload_of(Pod(governed.pod.metadata), self._owners)
+            workload = self._workload(governed.pod)
             others = held
             if claim.ordinal is not None and tiers.safe is not None:
                 others = held_by_number(tiers, taken.items(), slot, workload.replicas)
@@ -360,17 +366,19 @@ class PolicyBook:
                     self._patience.moved(uid)
                 yield uid, moved
 
-    def _tiers_of(self, policy: PlacementPolicy, key: GroupKey, pods: int, some: str) -> Tiers:
+    def _tiers_of(self, policy: PlacementPolicy, key: GroupKey) -> Tiers:
         demand, wanted = Demand(), None
-        if any(tier.min == "pdb" for tier in policy.spec.tiers):
-            metadata = self._pods[some].pod.metadata
-            if policy.spec.group_by == "workload":
-                wanted = workload_of(Pod(metadata), self._owners).replicas
-            demand = demand_of(self._budgets.values(), key.namespace, metadata.labels, wanted or pods)
+        if asks_budgets(policy):
+            like = self._makeups[key].alike(lambda uid: self._workload(self._pods[uid].pod))
+            demand = demand_of_group(policy, key.namespace, like, self._budgets.values())
+            wanted = desired_of_group(policy, like)
         found = self._tiers.get((policy.name, demand, wanted))
         if found is None:
             found = self._tiers[policy.name, demand, wanted] = Tiers(policy.spec.tiers, demand, wanted)
         return found
+
+    def _workload(self, pod: Known) -> PodsWorkload:
+        return workload_of(Pod(pod.metadata), self._owners)
 
     def _waiters(self, policy: str) -> Iterator[Waiter]:
         for key, uids in self._waiting.items():
@@ -400,8 +408,11 @@ class PolicyBook:
         self._dirty[governed.key] = None
         group = self._groups[governed.key]
         group.drop(uid)
+        if (makeup := self._makeups.get(governed.key)) is not None:
+            makeup.drop(uid)
         if not len(group):
             del self._groups[governed.key]
+            self._makeups.pop(governed.key, None)
         if governed.pod.waits:
             _discard(self._waiting, governed.key, uid)
         if governed.pod.node:
