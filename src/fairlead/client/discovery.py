@@ -5,13 +5,19 @@ One aggregated answer where the server has it, else one request per group and ve
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
+import structlog
 
 from fairlead.client.api import Client
-from fairlead.errors import ApiError, BadObject
+from fairlead.client.retry import Backoff
+from fairlead.errors import ApiError, BadObject, Unreachable
 from fairlead.kube.resources import Resource
 
-__all__ = ["scalable", "served"]
+__all__ = ["scalable", "served", "served_at_last"]
+
+_log = structlog.get_logger(__name__)
 
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 
@@ -36,6 +42,20 @@ async def served(client: Client) -> tuple[Resource, ...]:
             for path in paths:
                 found += await _one(client, path)
     return tuple(found)
+
+
+async def served_at_last(client: Client) -> tuple[Resource, ...]:
+    """All served resources, asked for until there is an answer: an API server that is away for a while is
+    no reason to end. Cancelled, nothing happens.
+    """
+    backoff = Backoff(client.rng)
+    while True:
+        try:
+            return await served(client)
+        except (ApiError, Unreachable) as error:
+            wait_s = backoff.next_s(error.retry_after_s if isinstance(error, ApiError) else None)
+            _log.warning("discovery_failed", reason=str(error), wait_s=round(wait_s, 3))
+        await asyncio.sleep(wait_s)
 
 
 async def scalable(client: Client, api_version: str, kind: str) -> Resource | None:

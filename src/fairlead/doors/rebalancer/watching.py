@@ -12,13 +12,12 @@ import structlog
 
 from fairlead.client.api import Client
 from fairlead.client.clock import Clock
-from fairlead.client.discovery import served
+from fairlead.client.discovery import served_at_last
 from fairlead.client.reflector import Reflector
-from fairlead.client.retry import Backoff
 from fairlead.client.view import Added, Deleted, Modified
 from fairlead.doors.promises import Promises
 from fairlead.engine.rebalancer import KINDS, Rebalancer
-from fairlead.errors import ApiError, BadObject, Unreachable
+from fairlead.errors import BadObject
 from fairlead.kube.resources import Resource, known
 from fairlead.policy.names import LEDGERS
 
@@ -49,7 +48,7 @@ class Watching:
 
     async def run(self) -> None:
         """Watch for ever."""
-        resources = await self._served()
+        resources = await served_at_last(self._client)
         async with asyncio.TaskGroup() as group:
             for kind, struct in KINDS.items():
                 resource = _resource(kind, resources)
@@ -96,17 +95,6 @@ class Watching:
     def _promised(self, uid: str, at: float) -> None:
         self._machine.promised(uid, at)
         self._changed()
-
-    async def _served(self) -> tuple[Resource, ...]:
-        """Ask until there is an answer: an API server that is away for a while is no reason to end."""
-        backoff = Backoff(self._rng)
-        while True:
-            try:
-                return await served(self._client)
-            except (ApiError, Unreachable) as error:
-                wait_s = backoff.next_s(error.retry_after_s if isinstance(error, ApiError) else None)
-                _log.warning("discovery_failed", reason=str(error), wait_s=round(wait_s, 3))
-            await asyncio.sleep(wait_s)
 
     def _now(self) -> float:
         return self._clock.wall().timestamp()

@@ -15,9 +15,8 @@ import structlog
 
 from fairlead.client.api import Client
 from fairlead.client.clock import Clock
-from fairlead.client.discovery import served
+from fairlead.client.discovery import served, served_at_last
 from fairlead.client.reflector import Reflector, Tuning
-from fairlead.client.retry import Backoff
 from fairlead.client.view import Event as WatchEvent
 from fairlead.doors.scheduler.inbox import Inbox
 from fairlead.doors.scheduler.scales import Scales
@@ -59,7 +58,7 @@ class Watching:
 
     async def run(self) -> None:
         """Watch for ever."""
-        resources = await self._served()
+        resources = await served_at_last(self._client)
         async with asyncio.TaskGroup() as group:
             for source in sources(resources):
                 self._start(group, source)
@@ -68,17 +67,6 @@ class Watching:
             while True:
                 await asyncio.sleep(_DISCOVER_S * self._rng.uniform(1.0, 1.5))
                 await self._discover(group)
-
-    async def _served(self) -> tuple[Resource, ...]:
-        """Ask until there is an answer: an API server that is away for a while is no reason to end."""
-        backoff = Backoff(self._rng)
-        while True:
-            try:
-                return await served(self._client)
-            except (ApiError, Unreachable) as error:
-                wait_s = backoff.next_s(error.retry_after_s if isinstance(error, ApiError) else None)
-                _log.warning("discovery_failed", reason=str(error), wait_s=round(wait_s, 3))
-            await asyncio.sleep(wait_s)
 
     async def synced(self) -> None:
         """Wait until everything that is watched has been listed."""
