@@ -22,7 +22,6 @@ from fairlead.doors.scheduler.inbox import Inbox
 from fairlead.doors.scheduler.scales import Scales
 from fairlead.doors.scheduler.sources import POD_GROUP_GROUPS, Source, core_events, pod_groups, sources
 from fairlead.errors import ApiError, BadObject, Unreachable
-from fairlead.kube.resources import Resource
 
 __all__ = ["Watching"]
 
