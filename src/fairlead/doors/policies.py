@@ -34,7 +34,7 @@ __all__ = ["LivePolicies", "read_file"]
 _log = structlog.get_logger(__name__)
 
 _LOOK_S = 5.0  # how often the file is looked at
-_DISCOVER_S = 30.0  # how often a cluster without the definition is asked again
+_DISCOVER_S = 10.0  # how often a cluster without the definition is asked again
 
 
 def read_file(file: str) -> tuple[PlacementPolicy, ...]:

@@ -95,7 +95,10 @@ class Door(ABC):
     name: str
 
     async def prepare(self) -> None:  # noqa: B027 (most doors need nothing)
-        """What must be there before the port opens: definitions, certificates. May raise `Missing`."""
+        """What must be there before the port opens: definitions, certificates. May raise `Missing`.
+
+        Of the policies only those of a file are known by then.
+        """
 
     def routes(self) -> Iterable[web.RouteDef]:
         """What it answers on the port, besides health and metrics."""
@@ -180,12 +183,13 @@ async def serve_doors(
     """
     try:
         async with asyncio.TaskGroup() as group:
-            following = group.create_task(around.policies.run())
             stopped = group.create_task(stopping.wait())
             if await _unless(stopped, _prepare(doors)):
+                # Not before: who found no definition of policies would look again only after a while.
+                following = group.create_task(around.policies.run())
                 await _open(group, doors, around, listen=listen, stopped=stopped, ready=ready)
+                following.cancel()
             stopped.cancel()
-            following.cancel()
     except BaseExceptionGroup as several:
         raise worst(several) from several
 
