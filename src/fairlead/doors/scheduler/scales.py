@@ -1,8 +1,8 @@
 """How many pods custom owners of gangs want, read from their ``scale`` subresource.
 
 Nobody may watch kinds that he cannot name beforehand, so they are read: an owner before its first pod is
-told, again when its pods come and go, and every few seconds while some of them wait. The subtle thing is
-that order: were the pod told first, the part of a gang that exists when we start might pass for all of it.
+told, or part of a gang might pass for all of it; and again when its pods come and go or wait. The subtle
+thing is that somebody's webhook may hang behind a scale: pods are held back for it once, and briefly.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _log = structlog.get_logger(__name__)
 
 _WATCHED = frozenset((known(kind).group, kind) for kind, struct in KINDS.items() if struct in (Workload, Job))
 
-_IN_FLIGHT = 16
+_IN_FLIGHT = 16  # of one kind
 _LOOK_S = 0.5
 _PER_LOOK = 10  # reads a look: however many owners wait, the API server is not asked faster than this
 _AGAIN_S = 2.0  # well within the time that a gang waits to settle
 _REFUSED_S = 30.0  # until what was refused, or is not there, is asked for again
-_PATIENCE_S = 5.0  # how long pods are held back for the first answer
+_PATIENCE_S = 5.0  # how long pods are held back for first answers, however many they wait for
 
 
 @dataclass(slots=True)
@@ -64,6 +64,26 @@ class _Owner:
         return f"{self.reference.kind}.{group}" if group else self.reference.kind
 
 
+@dataclass(slots=True, eq=False)
+class _Kind:
+    """A kind of owners: `resource` is how to ask for them (None: they have no scale), known until `until`.
+
+    `silent`: the last question was not answered. Then only one is asked at a time, and nobody waits for it.
+    """
+
+    slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_IN_FLIGHT))
+    finding: asyncio.Lock = field(default_factory=asyncio.Lock)
+    resource: Resource | None = None
+    until: float = -math.inf
+    silent: bool = False
+    under_way: int = 0
+
+    @property
+    def busy(self) -> bool:
+        """Whether no more should be asked for now."""
+        return self.under_way >= (1 if self.silent else _IN_FLIGHT)
+
+
 class Scales:
     """See the module. `ours` tells whether a pod is ours to place.
 
@@ -72,36 +92,64 @@ class Scales:
 
     def __init__(self, client: Client, ours: Callable[[Pod], bool], clock: Clock) -> None:
         self._client = client
-        self._slots = asyncio.Semaphore(_IN_FLIGHT)
-        self._finding = asyncio.Lock()
         self._ours = ours
         self._clock = clock
         self._owners: dict[str, _Owner] = {}
         self._owner_of: dict[str, str] = {}  # pod → uid of its owner
-        self._kinds: dict[tuple[str, str], tuple[Resource | None, float]] = {}
+        self._kinds: dict[tuple[str, str], _Kind] = {}
         self._reported: dict[str, None] = {}
         self._some = asyncio.Event()
 
     async def before(self, events: Sequence[Event]) -> list[Event]:
-        """Take note of what happens to pods; what the core must be told before it."""
+        """Take note of what happens to pods; what the core must be told before it.
+
+        What is not answered in time is asked for again by `run`.
+        """
         new = self._note(events)
         if not new:
             return []
         self._some.set()
-        told = await asyncio.gather(*(self._read(owner) for owner in new))
+        deadline = _deadline()
+        asked: list[_Owner] = []
+        for owner in new:
+            if self._kind(owner).silent:
+                owner.due = owner.rests = self._clock.now()
+            else:
+                asked.append(owner)
+        told = await asyncio.gather(*(self._read(owner, deadline) for owner in asked))
         return [event for events in told for event in events]
 
     async def run(self, tell: Callable[[Sequence[Event]], Awaitable[None]]) -> None:
-        """Read again what may have changed, for ever."""
-        while True:
-            if not self._owners:
-                self._some.clear()
-                await self._some.wait()
-            await asyncio.sleep(_LOOK_S)
-            now = self._clock.now()
-            due = sorted((one for one in self._owners.values() if one.due <= now), key=lambda one: one.due)
-            for owner in due[:_PER_LOOK]:
-                await tell(await self._read(owner))
+        """Read again what may have changed, for ever. Owners are read beside each other: one may hang."""
+
+        async def again(owner: _Owner) -> None:
+            if told := await self._read(owner, _deadline()):
+                await tell(told)
+
+        async with asyncio.TaskGroup() as group:
+            while True:
+                if not self._owners:
+                    self._some.clear()
+                    await self._some.wait()
+                await asyncio.sleep(_LOOK_S)
+                for owner in self._due():
+                    group.create_task(again(owner))
+
+    def _due(self) -> list[_Owner]:
+        """Whom to read now."""
+        now = self._clock.now()
+        found: list[_Owner] = []
+        begun: set[_Kind] = set()
+        due = (one for one in self._owners.values() if one.due <= now)
+        for owner in sorted(due, key=lambda one: one.due):
+            kind = self._kind(owner)
+            if kind.busy or (kind.silent and kind in begun):
+                continue
+            begun.add(kind)
+            found.append(owner)
+            if len(found) == _PER_LOOK:
+                break
+        return found
 
     def _note(self, events: Iterable[Event]) -> list[_Owner]:
         """Take note of pods; owners that were not known."""
@@ -148,20 +196,31 @@ class Scales:
             return None
         return owner if self._ours(pod) else None
 
-    async def _read(self, owner: _Owner) -> list[Event]:
+    async def _read(self, owner: _Owner, deadline: float) -> list[Event]:
         """Ask for an owner's scale, and plan when to ask again; what the core is to be told of it."""
         owner.due = owner.rests = math.inf
-        now, again_s = owner.told, _AGAIN_S
+        kind, now, again_s, asked = self._kind(owner), owner.told, _AGAIN_S, False
+        kind.under_way += 1
         try:
-            async with self._slots, asyncio.timeout(_PATIENCE_S):
-                now = await self._scale(owner)
+            async with asyncio.timeout_at(deadline), kind.slots:
+                asked = True
+                now = await self._scale(owner, kind)
+            kind.silent = False
             if now is None:
                 again_s = _REFUSED_S
         except ApiError as error:
-            self._report(owner, error)
+            kind.silent = error.code >= 500
+            self._report(owner, str(error))
             again_s = _REFUSED_S
-        except (Unreachable, BadObject, BadKubeconfig, TimeoutError) as error:
-            _log.info("scale_not_read", owner=_name(owner), reason=str(error) or "no answer in time")
+        except TimeoutError:
+            if asked:
+                kind.silent = True
+                self._report(owner, "no answer in time")
+                again_s = _REFUSED_S
+        except (Unreachable, BadObject, BadKubeconfig) as error:
+            _log.info("scale_not_read", owner=_name(owner), reason=str(error))
+        finally:
+            kind.under_way -= 1
         owner.rests = self._clock.now() + again_s
         if not owner.pods and (now is None or not now.spec.replicas):
             self._owners.pop(owner.reference.uid, None)  # nobody to wait for
@@ -177,10 +236,10 @@ class Scales:
         metadata = before.metadata
         return [Gone(owner.kind, metadata.namespace, metadata.name, metadata.uid)]
 
-    async def _scale(self, owner: _Owner) -> Workload | None:
+    async def _scale(self, owner: _Owner, kind: _Kind) -> Workload | None:
         """The owner with its desired replicas; None when it is gone or its kind has no such thing."""
         reference = owner.reference
-        resource = await self._resource(reference.api_version, reference.kind)
+        resource = await self._resource(reference, kind)
         if resource is None:
             return None
         namespace = owner.namespace if resource.namespaced else None
@@ -200,26 +259,36 @@ class Scales:
         )
         return Workload(metadata, WorkloadSpec(replicas=max(0, scale.spec.replicas)))
 
-    async def _resource(self, api_version: str, kind: str) -> Resource | None:
-        async with self._finding:  # whoever asks for the same meanwhile finds the answer
-            key, now = (api_version, kind), self._clock.now()
-            found, until = self._kinds.get(key, (None, -math.inf))
-            if now >= until:
-                found = await scalable(self._client, api_version, kind)
-                self._kinds[key] = found, math.inf if found is not None else now + _REFUSED_S
-            return found
+    async def _resource(self, reference: OwnerReference, kind: _Kind) -> Resource | None:
+        async with kind.finding:  # whoever asks for the same meanwhile finds the answer
+            now = self._clock.now()
+            if now >= kind.until:
+                kind.resource = await scalable(self._client, reference.api_version, reference.kind)
+                kind.until = math.inf if kind.resource is not None else now + _REFUSED_S
+            return kind.resource
 
-    def _report(self, owner: _Owner, error: ApiError) -> None:
+    def _kind(self, owner: _Owner) -> _Kind:
+        key = owner.reference.api_version, owner.reference.kind
+        found = self._kinds.get(key)
+        if found is None:
+            found = self._kinds[key] = _Kind()
+        return found
+
+    def _report(self, owner: _Owner, reason: str) -> None:
         """Once for a kind: without its scale the members that are there are counted."""
         if owner.kind not in self._reported:
             self._reported[owner.kind] = None
             _log.warning(
                 "scale_refused",
                 owner=_name(owner),
-                reason=str(error),
+                reason=reason,
                 consequence="gangs of this kind's pods count the members that are there",
             )
 
 
 def _name(owner: _Owner) -> str:
     return f"{owner.kind} {owner.namespace}/{owner.reference.name}"
+
+
+def _deadline() -> float:
+    return asyncio.get_running_loop().time() + _PATIENCE_S
