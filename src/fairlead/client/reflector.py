@@ -9,17 +9,16 @@ audit, a rare comparison of versions with the API server's, finds it.
 from __future__ import annotations
 
 import asyncio
-import functools
 import random
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Generic, overload
 
-import msgspec
 import structlog
 
 from fairlead.client.api import Client
+from fairlead.client.audit import suspects
 from fairlead.client.clock import WALL_CLOCK, Clock
 from fairlead.client.connection import JSON, Stream
 from fairlead.client.lines import Lines
@@ -310,11 +309,11 @@ class Reflector(Generic[T, K]):
         server's. A difference counts when it is still there `settle_s` later. Cancelled, nothing changes.
         """
         self.counters.audits += 1
-        suspects = await self._suspects()
-        if not suspects:
+        missing = await suspects(self._view, self._all(self._tuning.page, METADATA_ONLY))
+        if not missing:
             return []
         await asyncio.sleep(self._tuning.settle_s)
-        found = [key for key, is_behind in suspects.items() if is_behind(self._view.version(key))]
+        found = [key for key, is_behind in missing.items() if is_behind(self._view.version(key))]
         self.counters.missed += len(found)
         return found
 
@@ -355,53 +354,11 @@ class Reflector(Generic[T, K]):
             except (ApiError, Unreachable, BadObject, BadKubeconfig) as error:
                 _log.info("audit_not_done", resource=self.resource.plural, reason=str(error))
 
-    async def _suspects(self) -> dict[str, Callable[[int | None], bool]]:
-        """Keys where we may have missed something, each with what tells later that we did."""
-        unlisted = self._view.versions()
-        suspects: dict[str, Callable[[int | None], bool]] = {}
-        async with aclosing(self._all(self._tuning.page, METADATA_ONLY)) as pages:
-            async for page in pages:
-                for item in page.items:
-                    meta = _read_versioned(bytes(item)).metadata
-                    if not meta.resource_version.isdecimal():
-                        return {}  # not comparable: the stream is all there is
-                    key = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
-                    unlisted.pop(key, None)
-                    version = int(meta.resource_version)
-                    if (self._view.version(key) or 0) < version:
-                        suspects[key] = functools.partial(_older, version)
-        for key, version in unlisted.items():
-            suspects[key] = functools.partial(_same, version)
-        return suspects
-
     def _bad(self, error: BadObject) -> None:
         self.counters.bad += 1
         _log.warning("bad_object", object=error.object, field=error.field, problem=error.problem)
         if self._on_bad is not None:
             self._on_bad(error)
-
-
-class _VersionedMeta(msgspec.Struct, rename="camel", frozen=True):
-    name: str = ""
-    namespace: str = ""
-    resource_version: str = ""
-
-
-class _Versioned(msgspec.Struct):
-    metadata: _VersionedMeta = _VersionedMeta()
-
-
-_read_versioned = decoder(_Versioned)
-
-
-def _older(wanted: int, known: int | None) -> bool:
-    """The API server has it at `wanted`. Unknown by now may also mean deleted since: listing will tell."""
-    return known is None or known < wanted
-
-
-def _same(before: int, known: int | None) -> bool:
-    """The API server does not have it, yet it is known as it was."""
-    return known == before
 
 
 def _whole(obj: Any) -> Any:
