@@ -20,6 +20,7 @@ from fairlead.kube.meta import Object, OwnerReference
 from fairlead.kube.node import Node
 from fairlead.kube.pod import Pod, PodSpec
 from fairlead.kube.workloads import Job, PodDisruptionBudget, Scale, Workload
+from fairlead.policy.demands import Alike, tiers_of_group
 from fairlead.policy.fallback import (
     Decision,
     Nodes,
@@ -37,7 +38,6 @@ from fairlead.policy.model import PlacementPolicy
 from fairlead.policy.names import LEDGERS, REPLICAS_LABEL
 from fairlead.policy.rule import Tiers
 from fairlead.policy.standing import Standing
-from fairlead.policy.workloads import demand_of
 
 __all__ = ["KINDS", "Rebalancer"]
 
@@ -209,6 +209,13 @@ class Rebalancer:
             and not found.terminal
         )
 
+    def pending(self, uid: str, pod: str) -> Pod | None:
+        """The pod, if it is still there and still without a node."""
+        found = self._groups.pods.get(pod)
+        if found is None or found.spec.node_name or not self.still_there(uid, pod):
+            return None
+        return found
+
     # As `Owners`
 
     def owner(self, reference: OwnerReference, namespace: str) -> Workload | Job | Scale | None:
@@ -241,11 +248,9 @@ class Rebalancer:
         found = self._nodes.get(node)
         return found.metadata.labels if found is not None else None
 
-    def tiers_for(
-        self, policy: PlacementPolicy, namespace: str, labels: dict[str, str], pods: int | None
-    ) -> Tiers:
-        """A policy's tiers with what the budgets of pods with these labels demand."""
-        return Tiers(policy.spec.tiers, demand_of(self._groups.all_budgets(), namespace, labels, pods))
+    def tiers_for(self, policy: PlacementPolicy, namespace: str, pods: Iterable[Alike]) -> Tiers:
+        """A policy's tiers with what budgets demand of a group of these pods."""
+        return tiers_of_group(policy, namespace, pods, self._groups.all_budgets())
 
     def _of(self, move: Move, now: float) -> Standing | None:
         return next(

@@ -17,12 +17,13 @@ from fairlead.kube.pod import Pod
 from fairlead.kube.workloads import Job, PodDisruptionBudget
 from fairlead.kube.workloads import Workload as Owner
 from fairlead.policy.choice import Choice
+from fairlead.policy.demands import Alike, asks_budgets, tiers_of_group
 from fairlead.policy.groups import GroupKey, group_of, member_of
 from fairlead.policy.ledger import Ledger
 from fairlead.policy.matching import Policies
 from fairlead.policy.model import PlacementPolicy
 from fairlead.policy.placing import Placing, place, place_alone
-from fairlead.policy.rule import Demand, Tiers
+from fairlead.policy.rule import Demand
 from fairlead.policy.status import GroupCount, count_group
 from fairlead.policy.workloads import Workload, demand_of, workload_of
 
@@ -155,6 +156,7 @@ def preview(policies: Policies, state: State) -> list[Preview]:
     """What would happen to every workload of the state."""
     ledgers: dict[GroupKey, Ledger] = {}
     there = _by_workload(state)
+    like = _by_group(policies, state)
     found = []
     for subject in state.subjects():
         matching = policies.matching(subject.workload, subject.labels)
@@ -163,8 +165,8 @@ def preview(policies: Policies, state: State) -> list[Preview]:
             continue
         policy, *others = matching
         key = group_of(policy, subject.workload, subject.labels)
-        demand = demand_of(state.budgets, key.namespace, subject.labels, subject.pods)
-        tiers = Tiers(policy.spec.tiers, demand)
+        budgets, of = state.budgets, (key.namespace, subject.labels)
+        tiers = tiers_of_group(policy, key.namespace, like[key], budgets)
         ledger = ledgers.get(key, Ledger(key))
         placings: list[Placing] = []
         for number in range(subject.pods):
@@ -188,11 +190,22 @@ def preview(policies: Policies, state: State) -> list[Preview]:
                 policy,
                 tuple(other.name for other in others),
                 key,
-                demand,
+                # What budgets demand is said also where no tier asks for it.
+                tiers.demand if asks_budgets(policy) else demand_of(budgets, *of, subject.pods),
                 tuple(placings),
                 count_group(policy, key, members, tiers, subject.workload),
             )
         )
+    return found
+
+
+def _by_group(policies: Policies, state: State) -> dict[GroupKey, list[Alike]]:
+    found: dict[GroupKey, list[Alike]] = {}
+    for subject in state.subjects():
+        policy = policies.governing(subject.workload, subject.labels)
+        if policy is not None:
+            key = group_of(policy, subject.workload, subject.labels)
+            found.setdefault(key, []).append(Alike(subject.workload, subject.labels, subject.pods))
     return found
 
 

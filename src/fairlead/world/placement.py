@@ -19,6 +19,7 @@ from fairlead.errors import ApiError, BadObject, NotFound
 from fairlead.kube.decode import convert
 from fairlead.kube.pod import Pod
 from fairlead.policy.admission import patched
+from fairlead.policy.demands import alike
 from fairlead.policy.fallback import PROMISES, Deletion
 from fairlead.policy.groups import GroupKey, group_of, member_of
 from fairlead.policy.ledger import Ledger
@@ -125,11 +126,14 @@ class Placement:
     ) -> tuple[Tiers, Ledger]:
         """The group's ledger as its pods have it now."""
         members = []
+        live = [(workload, pod.metadata.labels)]
         for other in self.machine.pods():
             of = workload_of(other, self.machine)
             if of.namespace == key.namespace and group_of(policy, of, other.metadata.labels) == key:
                 members.append(member_of(policy, other, of, self.machine.labels_of_node))
-        tiers = self.machine.tiers_for(policy, key.namespace, pod.metadata.labels, workload.replicas)
+                if not members[-1].leaving:
+                    live.append((of, other.metadata.labels))
+        tiers = self.machine.tiers_for(policy, key.namespace, alike(live))
         held = {name for member in members for name in (member.token, member.uid)}
         known = self._ledgers.get(key) or Ledger(key)
         gone = [entry.token for entry in known.entries if entry.pod and entry.token not in held]
