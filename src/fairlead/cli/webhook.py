@@ -43,7 +43,12 @@ SIGINT, once what was under way is answered.
     help="Have the API server call us, as soon as we can answer: for pods of all namespaces but "
     "kube-system and the system namespace.",
 )
-@click.option("--unregister", is_flag=True, help="Take away the registration and the authority, and end.")
+@click.option(
+    "--unregister",
+    is_flag=True,
+    help="Take away the registration and the authority, and end. Replicas that still run with --register "
+    "come back within a minute: end them first.",
+)
 @click.option(
     "--url",
     default="",

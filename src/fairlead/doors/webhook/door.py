@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import structlog
 from aiohttp import web
 
+from fairlead.client.retry import Backoff
 from fairlead.doors.crds import ensure_crds
 from fairlead.doors.grouping import GroupsOfPods
 from fairlead.doors.marks import LiveMarks
@@ -27,7 +28,7 @@ from fairlead.doors.webhook.ledgers import Ledgers
 from fairlead.doors.webhook.metrics import Metrics
 from fairlead.doors.webhook.registration import Registration, Where
 from fairlead.doors.webhook.server import Endpoint, Shown
-from fairlead.errors import BadInput
+from fairlead.errors import ApiError, BadInput, Unreachable
 
 __all__ = ["Settings", "WebhookDoor"]
 
@@ -192,9 +193,19 @@ class WebhookDoor(Door):
             group.create_task(self._adopting.run(self._groups, self._ledgers))
             keeping = group.create_task(self._certificates.run(self._registration))
             if self._settings.register:
+                await self._register()
+            await keeping
+
+    async def _register(self) -> None:
+        backoff = Backoff(self._around.rng)
+        while not self._registered:
+            try:
                 await self._registration.register()
                 self._registered = True
-            await keeping
+            except (ApiError, Unreachable) as error:
+                wait_s = backoff.next_s(error.retry_after_s if isinstance(error, ApiError) else None)
+                _log.warning("not_registered", reason=str(error), wait_s=round(wait_s, 3))
+                await asyncio.sleep(wait_s)
 
     def stop(self) -> None:
         """See `Door`."""
