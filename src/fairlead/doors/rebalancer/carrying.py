@@ -19,7 +19,7 @@ from fairlead.doors.marks import LiveMarks
 from fairlead.doors.rebalancer.metrics import Metrics
 from fairlead.engine.rebalance import Move, Rebalancing
 from fairlead.engine.rebalancer import Rebalancer
-from fairlead.errors import ApiError, Conflict, NotFound, Unreachable
+from fairlead.errors import ApiError, Conflict, FairleadError, LeaseLost, NotFound, Unreachable
 from fairlead.kube.resources import known
 from fairlead.policy.fallback import Decision, Deletion
 from fairlead.policy.marks import Marks
@@ -30,6 +30,7 @@ __all__ = ["Carrying", "Outcome"]
 _log = structlog.get_logger(__name__)
 
 _POD = known("Pod")
+_RETRY_S = 2.0  # a policy whose marks could not be written
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +73,22 @@ class Carrying:
         wakes: list[float | None] = []
         now = self._now()
         for policy in self._machine.policies:
-            found, wake = await self._fall_back(policy, now, client, events, marks)
+            try:
+                found, wake = await self._fall_back(policy, now, client, events, marks)
+            except LeaseLost:
+                raise
+            except FairleadError as error:
+                # The trouble of one policy is not that of the others; nobody of its own is moved meanwhile.
+                _log.warning("policy_not_served", policy=policy.name, reason=str(error))
+                wakes.append(now + _RETRY_S)
+                continue
             deletions += found
             wakes.append(wake)
         planned = self._machine.plan(marks, self._now())
         self._metrics.waiting.set(len(planned.waits))
         for move in planned.moves:
-            await self._move(move, client, events)
+            if move.policy in marks:
+                await self._move(move, client, events)
         return Outcome(marks, tuple(deletions), planned, _first(*wakes, planned.wake_at))
 
     async def _fall_back(
@@ -108,13 +118,17 @@ class Carrying:
         return decision.deletions, decision.wake_at
 
     async def _delete(self, policy: PlacementPolicy, deletion: Deletion, client: Client) -> bool:
-        if not self._machine.still_there(deletion.uid, deletion.pod):
+        # Others went before it: meanwhile it may have got its place, or its tier have come back.
+        pod = self._machine.pending(deletion.uid, deletion.pod)
+        if pod is None or self._marks.of(policy.name).get(deletion.tier) is None:
             return False
         namespace, _, name = deletion.pod.partition("/")
+        version = pod.metadata.resource_version
         try:
-            await client.delete(_POD, name, namespace, uid=deletion.uid)
+            # No budget protects from a DELETE, so it must not meet a pod that was bound since.
+            await client.delete(_POD, name, namespace, uid=deletion.uid, resource_version=version)
         except (NotFound, Conflict):
-            return False  # gone, or another pod of that name
+            return False  # gone, or not as we know it: the next pass decides anew
         except (ApiError, Unreachable) as error:
             _log.warning("not_passed_on", pod=deletion.pod, tier=deletion.tier, reason=str(error))
             return False

@@ -24,7 +24,7 @@ from fairlead.doors.rebalancer.metrics import Metrics
 from fairlead.doors.rebalancer.watching import Watching
 from fairlead.doors.running import Door, Surroundings
 from fairlead.engine.rebalancer import Rebalancer
-from fairlead.errors import ApiError, Missing, Unreachable
+from fairlead.errors import FairleadError, LeaseLost, Missing
 from fairlead.policy.model import PlacementPolicy
 
 __all__ = ["RebalancerDoor", "Settings"]
@@ -186,7 +186,9 @@ class RebalancerDoor(Door):
         try:
             await self._learn()
             outcome = await self._carrying.pass_once(client, events)
-        except (ApiError, Unreachable) as error:
+        except LeaseLost:
+            raise
+        except FairleadError as error:
             _log.warning("pass_failed", reason=str(error))
             return _RETRY_S
         if outcome.wake_at is None:
