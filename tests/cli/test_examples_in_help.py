@@ -144,7 +144,8 @@ def works(line: str, log: str) -> bool:
         return False
     if '"event":"listening"' not in log and "--listen" in here(line):
         return False
-    return any(f'"event":"{said}"' in log for said in ("synced", "leading", "lease_acquired"))
+    said = "leading" if words[1] == "rebalance" else "synced"
+    return f'"event":"{said}"' in log
 
 
 @pytest.fixture(scope="module")
