@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fairlead.errors import BadObject
 from fairlead.kube.tolerations import Toleration
-from fairlead.policy.admission import annotations_of, patch, patched
+from fairlead.policy.admission import annotations_of, patch, patched, warnings_of
 from fairlead.policy.choice import Choice
 from fairlead.policy.model import PlacementPolicy
 from fairlead.policy.nodes import tier_of_node
@@ -72,6 +72,27 @@ def affinity(pod: dict[str, Any]) -> Any:
 
 def required(*terms: Any) -> dict[str, Any]:
     return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": list(terms)}}}
+
+
+class TestWarnings:
+    def test_a_pod_that_is_simply_given_its_place_has_none(self) -> None:
+        assert warnings_of(a_pod(), policy(), placing()) == ()
+
+    def test_a_pod_beyond_every_max_is_said_to_wait(self) -> None:
+        (said,) = warnings_of(a_pod(), policy(), placing(None))
+        assert said == "every tier of policy web is at its max; the pod waits"
+
+    def test_a_pod_that_is_placed_in_spite_of_a_max_is_told_why(self) -> None:
+        (said,) = warnings_of(a_pod(), policy(), Placing(9, Choice(1, "beyond"), "t"))
+        assert said.endswith("goes to tier on-demand all the same, because nobody could send it to one later")
+
+    def test_a_users_own_deletion_cost_turns_off_the_order_of_scale_in(self) -> None:
+        costed = a_pod()
+        costed["metadata"]["annotations"] = {COST: "100"}
+        (said,) = warnings_of(costed, policy(), placing())
+        assert "scale-in will not follow the slots of policy web" in said
+        ours = given_to(a_pod())
+        assert warnings_of(ours, policy(), placing()) == ()
 
 
 class TestMarks:

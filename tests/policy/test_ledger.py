@@ -11,8 +11,9 @@ import pytest
 
 from fairlead.errors import BadObject
 from fairlead.kube.decode import decode
+from fairlead.policy.choice import Choice
 from fairlead.policy.groups import Member, group_of
-from fairlead.policy.ledger import EXPIRY_S, Entry, Ledger, PlacementLedger
+from fairlead.policy.ledger import EXPIRY_S, Entry, Ledger, PlacementLedger, Sightings
 from fairlead.policy.placing import place, place_alone
 from fairlead.policy.rule import Tiers
 from fairlead.policy.workloads import Workload
@@ -74,6 +75,23 @@ class TestTaking:
             found, placing = place(found, full, a_deployment(), Tiers(full.spec.tiers), token=token, now=NOW)
         assert placing.choice.tier is None
         assert found.counts() == {"only": 1, "": 1}
+
+    def test_a_pod_beyond_every_max_that_nobody_could_mend_later_goes_to_the_last_tier(self) -> None:
+        full = policy(
+            "p", {"name": "a", "names": ["n1"], "max": 1}, {"name": "b", "max": 0}, groupBy="policy"
+        )
+        job = Workload("Job", "batch/v1", "default", "work", "uid-work", replicas=3, job=True)
+        bare = Workload("Pod", "v1", "default", "solo", replicas=1, recreated=False, bare=True)
+        tiers = Tiers(full.spec.tiers)
+        found, _ = place(EMPTY, full, job, tiers, token="first", now=NOW)
+        for workload in (job, bare):
+            _, placing = place(found, full, workload, tiers, token="more", now=NOW)
+            assert placing.choice == Choice(1, "beyond")
+            _, placing = place(found, full, workload, tiers, token="more", now=NOW, unavailable=["b"])
+            assert placing.choice == Choice(0, "beyond")
+        may_move = policy("p", {"name": "a", "max": 1}, groupBy="policy", rebalance={"jobs": True})
+        _, placing = place(found, may_move, job, Tiers(may_move.spec.tiers), token="more", now=NOW)
+        assert placing.choice == Choice(None, "full")
 
     def test_a_single_replica_and_a_bare_pod_go_where_single_replicas_go(self) -> None:
         single = policy("p", SPOT, ON_DEMAND | {"min": 0}, singleReplica="on-demand")
@@ -146,6 +164,29 @@ class TestFreeing:
         found = ledger_of(1)
         assert slots(found.observe([], TIERS, NOW + EXPIRY_S)) == {1: "t1"}
         assert slots(found.observe([], TIERS, NOW + EXPIRY_S + 1)) == {}
+
+    def test_a_slot_is_as_old_as_we_have_seen_it_whatever_its_writers_clock_says(self) -> None:
+        sightings = Sightings()
+        for skew in (-1000.0, 1000.0):
+            found = ledger_of(1)
+            ours = NOW + skew
+            assert slots(sightings.of(found, ours).observe([], TIERS, ours)) == {1: "t1"}
+            later = ours + EXPIRY_S
+            assert slots(sightings.of(found, later).observe([], TIERS, later)) == {1: "t1"}
+            assert slots(sightings.of(found, later + 1).observe([], TIERS, later + 1)) == {}
+            sightings.of(replace(found, entries=()), later + 1)
+
+    def test_a_slot_that_is_taken_anew_is_young_again(self) -> None:
+        sightings, found = Sightings(), ledger_of(1)
+        sightings.of(found, NOW)
+        anew, _ = found.gone({"t1"}).take("t9", NOW, lambda _: "spot")
+        after = sightings.of(anew, NOW + EXPIRY_S + 1)
+        assert slots(after.observe([], TIERS, NOW + EXPIRY_S + 1)) == {1: "t9"}
+
+    def test_slots_of_other_writers_may_expire_early_but_not_those_that_are_spared(self) -> None:
+        found = ledger_of(2).expire([], NOW + 5, after_s=2.0, spare={"t1"})
+        assert slots(found) == {1: "t1"}
+        assert slots(found.expire([], NOW + EXPIRY_S + 1, after_s=2.0, spare={"t1"})) == {}
 
     def test_a_slot_with_a_pod_never_expires(self) -> None:
         pods = [member("web-a", "t1", tier="on-demand")]

@@ -15,7 +15,7 @@ from typing import TypeVar
 from fairlead.kube.pod import Pod
 from fairlead.kube.workloads import PodDisruptionBudget
 from fairlead.policy.groups import GroupKey
-from fairlead.policy.ledger import Ledger
+from fairlead.policy.ledger import Ledger, Sightings
 from fairlead.policy.matching import Policies
 from fairlead.policy.standing import Governed, Standing, governed, rolls_out, stand
 from fairlead.policy.workloads import Owners, Workload
@@ -44,6 +44,7 @@ class Grouped:
         self._standing: dict[GroupKey, Standing] = {}
         self._stale_at: dict[GroupKey, float] = {}
         self._ledgers: dict[str, Ledger] = {}
+        self._sightings = Sightings()
         self._budgets: dict[str, dict[str, PodDisruptionBudget]] = {}
         self._of_owner: dict[_Name, dict[str, None]] = {}
         self._on_node: dict[str, dict[str, None]] = {}
@@ -112,6 +113,7 @@ class Grouped:
         """A group's ledger, by ``namespace/name``, is no more."""
         ledger = self._ledgers.pop(name, None)
         if ledger is not None:
+            self._sightings.forget(ledger.key)
             self._standing.pop(ledger.key, None)
 
     # Answers
@@ -141,8 +143,10 @@ class Grouped:
     def _stand(self, key: GroupKey, now: float) -> Standing:
         pods = [self._of[pod] for pod in self._groups[key]]
         ledger = self._ledgers.get(f"{key.namespace}/{key.ledger_name}")
+        if ledger is not None:
+            ledger = self._sightings.of(ledger, now)
         standing = stand(pods, ledger, self._budgets.get(key.namespace, {}).values(), now)
-        if (at := standing.stale_at) is not None:
+        if (at := standing.stale_at(now)) is not None:
             self._stale_at[key] = at
         else:
             self._stale_at.pop(key, None)

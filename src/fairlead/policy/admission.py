@@ -31,7 +31,7 @@ from fairlead.policy.nodes import Term, intersect, nowhere, terms_of_tier
 from fairlead.policy.placing import Placing
 from fairlead.policy.workloads import PER_POD, REVISIONS, TEMPLATE_HASH, Workload
 
-__all__ = ["annotations_of", "patch", "patched"]
+__all__ = ["annotations_of", "patch", "patched", "warnings_of"]
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -87,6 +87,28 @@ def patched(
     return found
 
 
+def warnings_of(pod: dict[str, Any], policy: PlacementPolicy, placing: Placing) -> tuple[str, ...]:
+    """What whoever made the pod should know."""
+    found = []
+    tier = placing.choice.tier
+    if tier is None:
+        found.append(f"every tier of policy {policy.name} is at its max; the pod waits")
+    elif placing.choice.why == "beyond":
+        name = policy.spec.tiers[tier].name
+        found.append(
+            f"every tier of policy {policy.name} is at its max; the pod goes to tier {name} all the same, "
+            "because nobody could send it to one later"
+        )
+    annotations = (pod.get("metadata") or {}).get("annotations") or {}
+    # Of pods that are alone in their group there is no order.
+    if placing.token and not _is_ours(annotations):
+        found.append(
+            f"the pod has a {DELETION_COST} of its own, so scale-in will not follow the slots of policy "
+            f"{policy.name}"
+        )
+    return tuple(found)
+
+
 def annotations_of(policy: PlacementPolicy, placing: Placing) -> dict[str, str]:
     """The marks of a slot, deletion cost included: for pods at admission, and for Bindings."""
     tier = placing.choice.tier
@@ -104,15 +126,18 @@ def annotations_of(policy: PlacementPolicy, placing: Placing) -> dict[str, str]:
 
 def _mark(metadata: dict[str, Any], policy: PlacementPolicy, placing: Placing, called: str) -> None:
     annotations = _object(metadata, "annotations", called)
-    earlier = read_mark(annotations)
-    cost = annotations.get(DELETION_COST)
-    ours = cost is None or (earlier is not None and cost == str(-earlier.slot))
     wanted = annotations_of(policy, placing)
-    if not ours:
+    if not _is_ours(annotations):
         del wanted[DELETION_COST]  # the user's word on which pod goes first
     for name in (TIER_ANNOTATION, TOKEN_ANNOTATION):
         annotations.pop(name, None)
     metadata["annotations"] = annotations | wanted
+
+
+def _is_ours(annotations: dict[str, Any]) -> bool:
+    """Whether the deletion cost is ours to write: there is none, or an earlier call wrote it."""
+    cost, earlier = annotations.get(DELETION_COST), read_mark(annotations)
+    return cost is None or (earlier is not None and cost == str(-earlier.slot))
 
 
 def _steer(spec: dict[str, Any], policy: PlacementPolicy, allowed: list[int], called: str) -> None:

@@ -19,10 +19,11 @@ from fairlead.policy.workloads import Workload
 
 __all__ = ["Choice", "Why", "choose", "choose_for", "counts_matter", "held_by_number", "within_min"]
 
-Why = Literal["rule", "single", "min", "fallback", "stuck", "full"]
+Why = Literal["rule", "single", "min", "fallback", "stuck", "full", "beyond"]
 """``rule``: the slot's own tier. ``single``: where single replicas go. ``min``: its own tier, although that
 is unavailable, because a min does not fall back. ``fallback``: passed on. ``stuck``: its own tier is
-unavailable and no other has room. ``full``: beyond every max, so nowhere."""
+unavailable and no other has room. ``full``: beyond every max, so nowhere.
+``beyond``: the same, but nobody could mend that later, so in spite of a max."""
 
 
 @dataclass(frozen=True, slots=True)

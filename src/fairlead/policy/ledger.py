@@ -6,13 +6,13 @@ name at admission; an adopted pod's token is its UID.
 
 The subtle thing is when a slot is free. At once when its pod is terminating, finished, or was seen *by
 the caller* and is gone (`gone`): another door's word that it was seen is not enough, since our own watch
-may be behind. A slot whose pod never showed up expires.
+may be behind. A slot whose pod never showed up expires, counted from when the caller first saw it.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -24,10 +24,10 @@ from fairlead.policy.names import API_VERSION, LEDGERS
 from fairlead.policy.rule import Tiers
 from fairlead.policy.workloads import Workload
 
-__all__ = ["EXPIRY_S", "Entry", "Ledger", "PlacementLedger", "owner_of"]
+__all__ = ["EXPIRY_S", "Entry", "Ledger", "PlacementLedger", "Sightings", "owner_of"]
 
-EXPIRY_S = 30.0
-"""How long a slot waits for its pod to show up: longer than any admission may take."""
+EXPIRY_S = 60.0
+"""How long a slot waits for its pod to show up: other webhooks come after us, of up to 30 s each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,7 @@ class Entry:
     """Where its pod was sent or, once it has a node, where it is; empty: nowhere."""
     token: str
     since: float
+    """When it was taken, by the clock of who took it: for who reads the ledger."""
     pod: str = ""
     """The pod's name, for who reads the ledger, once a door saw it."""
 
@@ -57,6 +58,8 @@ class Ledger:
     version: str = ""
     """The resourceVersion that a write must still find; empty: the object is to be created."""
     uid: str = ""
+    ages: Mapping[str, float] = field(default_factory=dict, repr=False, compare=False)
+    """How long ago the caller first saw each token, see `Sightings`; of others their `since` is believed."""
     _by_token: dict[str, Entry] | None = field(default=None, init=False, repr=False, compare=False)
     """Made when first asked for."""
 
@@ -83,7 +86,12 @@ class Ledger:
         nothing, and the pod is given a token and a slot of its own.
         """
         entry = self.of_token(token) if token else None
-        return entry if entry is not None and not entry.pod and now - entry.since <= after_s else None
+        young = entry is not None and not entry.pod and self.age(entry, now) <= after_s
+        return entry if young else None
+
+    def age(self, entry: Entry, now: float) -> float:
+        """For how long a slot has been taken."""
+        return self.ages.get(entry.token, now - entry.since)
 
     def free_slot(self) -> int:
         """The lowest free slot."""
@@ -131,11 +139,23 @@ class Ledger:
         """Free the slots of pods that the caller saw, by slot token or UID, and that are no more."""
         return self._with(entry for entry in self.entries if entry.token not in tokens)
 
-    def expire(self, members: Iterable[Member], now: float, after_s: float = EXPIRY_S) -> Ledger:
-        """Free slots taken long ago that none of the group's pods holds: `members` are all of them."""
+    def expire(
+        self,
+        members: Iterable[Member],
+        now: float,
+        after_s: float = EXPIRY_S,
+        spare: Collection[str] = (),
+    ) -> Ledger:
+        """Free slots taken long ago that none of the group's pods holds: `members` are all of them.
+
+        `spare` are tokens whose slots do not expire before their time, however short `after_s` is.
+        """
         held = {name for member in members for name in (member.token, member.uid)}
+        spared_s = max(after_s, EXPIRY_S)
         return self._with(
-            entry for entry in self.entries if entry.token in held or now - entry.since <= after_s
+            entry
+            for entry in self.entries
+            if entry.token in held or self.age(entry, now) <= (spared_s if entry.token in spare else after_s)
         )
 
     def adopt(self, members: Collection[Member], tiers: Tiers, now: float) -> Ledger:
@@ -169,10 +189,11 @@ class Ledger:
         *,
         gone: Collection[str] = (),
         after_s: float = EXPIRY_S,
+        spare: Collection[str] = (),
     ) -> Ledger:
         """Everything that follows from what is known of a group's pods, all of them, at one moment."""
         ledger = self.seen(members).gone(gone) if gone else self.seen(members)
-        return ledger.expire(members, now, after_s).adopt(members, tiers, now)
+        return ledger.expire(members, now, after_s, spare).adopt(members, tiers, now)
 
     def owned_by(self, workload: Workload) -> Ledger:
         """The ledger for this workload: emptied where it was that of an earlier one of the same name.
@@ -276,6 +297,30 @@ class Ledger:
             if slot not in taken and _tier_name(tiers, slot) == member.tier:
                 return self._put(Entry(slot, member.tier, member.uid, since, member.name))
         return self
+
+
+class Sightings:
+    """When slots were first seen, by the clock of who looks: their writers' clocks may be ahead of it.
+
+    Invariant: it remembers exactly the tokens of the ledgers as they were last shown to it.
+    """
+
+    __slots__ = ("_first",)
+
+    def __init__(self) -> None:
+        self._first: dict[GroupKey, dict[str, float]] = {}
+
+    def of(self, ledger: Ledger, now: float) -> Ledger:
+        """The ledger, with the ages of its slots as seen from here."""
+        known = self._first.pop(ledger.key, {})
+        first = {entry.token: known.get(entry.token, now) for entry in ledger.entries}
+        if first:
+            self._first[ledger.key] = first
+        return replace(ledger, ages={token: now - at for token, at in first.items()})
+
+    def forget(self, key: GroupKey) -> None:
+        """A ledger is no more."""
+        self._first.pop(key, None)
 
 
 class LedgerSlot(Object, frozen=True, gc=False):

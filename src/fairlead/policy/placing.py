@@ -56,7 +56,7 @@ def place(
         return held_by_number(tiers, taken, slot, workload.replicas)
 
     def tier(slot: int) -> str:
-        chosen[slot] = choose_for(
+        choice = choose_for(
             workload,
             policy,
             tiers,
@@ -65,6 +65,7 @@ def place(
             unavailable=unavailable,
             held=held(slot),
         )
+        chosen[slot] = _somewhere(choice, policy, workload, unavailable)
         index = chosen[slot].tier
         return "" if index is None else policy.spec.tiers[index].name
 
@@ -85,4 +86,20 @@ def place_alone(
     policy: PlacementPolicy, workload: Workload, tiers: Tiers, *, unavailable: Collection[str] = ()
 ) -> Placing:
     """The place of a pod that is alone in its group (`GroupKey.alone`): slot 1, without a ledger."""
-    return Placing(1, choose_for(workload, policy, tiers, 1, others=0, unavailable=unavailable))
+    choice = choose_for(workload, policy, tiers, 1, others=0, unavailable=unavailable)
+    return Placing(1, _somewhere(choice, policy, workload, unavailable))
+
+
+def _somewhere(
+    choice: Choice, policy: PlacementPolicy, workload: Workload, unavailable: Collection[str]
+) -> Choice:
+    """The choice; for a pod beyond every max that nobody could mend later, the last tier that is available.
+
+    What is decided at admission stands: such a pod would wait for ever, long after there is room again.
+    """
+    mended = workload.recreated and (not workload.job or policy.spec.rebalance.jobs)
+    if choice.tier is not None or mended:
+        return choice
+    every = range(len(policy.spec.tiers))
+    open_ = [index for index in every if policy.spec.tiers[index].name not in unavailable]
+    return Choice((open_ or every)[-1], "beyond")

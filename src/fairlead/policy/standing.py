@@ -93,13 +93,12 @@ class Standing:
             wanted += workload.replicas
         return wanted
 
-    @property
-    def stale_at(self) -> float | None:
+    def stale_at(self, now: float) -> float | None:
         """When time alone changes it: a slot that nobody showed up for expires."""
         here = {held.token for held in self.pods}
-        times = (entry.since for entry in self.ledger.entries if entry.token not in here)
-        first = min(times, default=None)
-        return first + EXPIRY_S if first is not None else None
+        ages = (self.ledger.age(entry, now) for entry in self.ledger.entries if entry.token not in here)
+        oldest = max(ages, default=None)
+        return now - oldest + EXPIRY_S if oldest is not None else None
 
     @property
     def waits(self) -> bool:

@@ -25,7 +25,7 @@ from fairlead.kube.meta import Object, ObjectMeta
 from fairlead.kube.pod import Affinity, Pod, TopologySpreadConstraint
 from fairlead.kube.tolerations import Toleration
 from fairlead.kube.workloads import Job, Workload
-from fairlead.policy.admission import patch
+from fairlead.policy.admission import patch, warnings_of
 from fairlead.policy.groups import read_mark
 from fairlead.policy.placing import Placing, place_alone
 from fairlead.policy.rule import Tiers
@@ -120,20 +120,16 @@ class Admission:
                 tier=name,
                 why=placing.choice.why,
             )
-        warnings: tuple[str, ...] = ()
-        if tier is None:
-            warnings = (f"every tier of policy {policy.name} is at its max; the pod waits",)
-        return Answer(tuple(steps.operations), warnings)
+        return Answer(tuple(steps.operations), warnings_of(pod, policy, placing))
 
     async def _token(self, pod: Pod, place: Place) -> str:
         """The token of an earlier call for the same pod, whichever replica answered it; else a new one."""
         mark = read_mark(pod.metadata.annotations)
         if mark is not None and mark.token and mark.policy == place.policy.name:
-            now = self._now()
             ledger = self._ledgers.newest(place.key)
             if ledger.of_token(mark.token) is None:
                 ledger = await self._ledgers.refresh(place.key)
-            if ledger.again(mark.token, now) is not None:
+            if self._ledgers.again(ledger, mark.token):
                 return mark.token
         return self._new_token()
 

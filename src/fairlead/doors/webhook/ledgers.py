@@ -6,7 +6,8 @@ a wish goes by its token, so what was applied before, even by a write whose answ
 
 The subtle thing is a slot beyond the number that its controller wants: then something that we know is out
 of date (a pod is gone, the number has grown), or a slot was taken for a pod that was never made (a replica
-was killed, a quota said no). Such a wish waits a moment for news, and then slots without a pod expire early.
+was killed, a quota said no). Such a wish waits a moment for news, and then slots without a pod expire early,
+except those that we gave ourselves: their pods may be with another webhook.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from fairlead.doors.grouping import GroupsOfPods, Place
 from fairlead.doors.webhook.metrics import Metrics
 from fairlead.errors import Conflict, FairleadError, NotFound, Unreachable
 from fairlead.policy.groups import GroupKey
-from fairlead.policy.ledger import EXPIRY_S, Ledger, PlacementLedger
+from fairlead.policy.ledger import EXPIRY_S, Ledger, PlacementLedger, Sightings
 from fairlead.policy.names import LEDGERS
 from fairlead.policy.placing import Placing, place
 from fairlead.policy.rule import Tiers
@@ -103,6 +104,8 @@ class Ledgers:
             client, LEDGERS, PlacementLedger, keep=Ledger.from_object, rng=rng, clock=clock
         )
         self._ours: dict[GroupKey, Ledger] = {}
+        self._sightings = Sightings()
+        self._given: dict[str, float] = {}  # tokens to which we gave slots of late, and when
         self._lines: dict[GroupKey, _Line] = {}
         self._tasks: asyncio.TaskGroup | None = None
 
@@ -146,6 +149,10 @@ class Ledgers:
         ledger = self._ours[key] = Ledger.from_object(found)
         return ledger
 
+    def again(self, ledger: Ledger, token: str) -> bool:
+        """Whether a token is that of an earlier call for a pod that is still being made."""
+        return self._sightings.of(ledger, self._clock.now()).again(token, self._now()) is not None
+
     async def take(self, wish: Wish) -> Placing:
         """Take a slot, or find the one that the token took before; returns when it is written."""
         if self._tasks is None:
@@ -173,6 +180,7 @@ class Ledgers:
                     LEDGERS, key.ledger_name, key.namespace, uid=ledger.uid, resource_version=ledger.version
                 )
                 self._ours.pop(key, None)
+                self._sightings.forget(key)
             return after
         return await self._write(after)
 
@@ -198,19 +206,23 @@ class Ledgers:
         """Give slots to all whose slot is within bounds; the others, who wait for news."""
         try:
             given, late = await self._swap(key, batch)
-        except FairleadError as error:
+        except asyncio.CancelledError:
+            for asked in batch:
+                asked.done.cancel()
+            raise
+        except Exception as error:  # noqa: BLE001 (whoever asked is told; one pod must not end all others)
             for asked in batch:
                 if not asked.done.done():
                     asked.done.set_exception(error)
             return []
-        except BaseException:
-            for asked in batch:
-                asked.done.cancel()
-            raise
         if given:
             self._metrics.batch.observe(len(given))
+        now = self._clock.now()
+        for token in [token for token, at in self._given.items() if now - at > EXPIRY_S]:
+            del self._given[token]
         for asked, placing in given:
             if not asked.done.done():
+                self._given[asked.wish.token] = now
                 asked.done.set_result(placing)
         return late
 
@@ -296,10 +308,18 @@ class Ledgers:
             tiers = self._groups.tiers(found, pod.metadata.labels)
             ledger = ledger.owned_by(found.workload)
         after_s = _NEVER_S if self._groups.blind else expiry_s
+        ledger = self._sightings.of(ledger, self._clock.now())
         if tiers is None:
             # No pods, or the policy is gone: nobody to adopt.
-            return ledger.gone(self._groups.gone(key)).expire(members, self._now(), after_s)
-        return ledger.observe(members, tiers, self._now(), gone=self._groups.gone(key), after_s=after_s)
+            return ledger.gone(self._groups.gone(key)).expire(members, self._now(), after_s, self._given)
+        return ledger.observe(
+            members,
+            tiers,
+            self._now(),
+            gone=self._groups.gone(key),
+            after_s=after_s,
+            spare=self._given,
+        )
 
     def _now(self) -> float:
         return self._clock.wall().timestamp()
