@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from fairlead.kube.pod import Pod
 from fairlead.policy.marks import Marks
-from fairlead.policy.standing import Standing
+from fairlead.policy.standing import Held, Standing
 
-__all__ = ["Flight", "History", "off_by"]
+__all__ = ["Flight", "History", "off_by", "replicated"]
 
 _LONGEST_REST_S = 30 * 60.0
 _LEAVES_S = 60.0  # a pod that was evicted is on its way out well before
@@ -33,6 +34,17 @@ class Flight:
     """By how many pods the group was off before."""
     others: frozenset[str] = frozenset()
     """UIDs of the pods that were there: whoever is not among them came after."""
+    workload: tuple[str, str] = ("", "")
+    """Kind and name of who makes the pod anew."""
+    node: str = ""
+    """Where there was room for the pod to come; empty: nowhere yet."""
+    coming: Pod | None = None
+    """That pod, as it will be."""
+
+    def brought(self, held: Held) -> bool:
+        """Whether a pod is the replacement: another pod of the same group is not."""
+        same = (held.workload.kind, held.workload.name) == self.workload
+        return same and held.pod.metadata.uid not in self.others
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +144,9 @@ class History:
         if any(held.pod.metadata.uid == flight.uid for held in standing.pods):
             # The eviction came to nothing, or the watch is behind.
             return known if now < flight.at + _LEAVES_S else replace(known, flight=None)
-        if known.desired is not None and len(standing.pods) < known.desired:
+        if known.desired is not None and replicated(standing) < known.desired:
             return known
-        new = [held for held in standing.pods if held.pod.metadata.uid not in flight.others]
+        new = [held for held in standing.pods if flight.brought(held)]
         if not new and known.changed < flight.at:
             return known
         if not all(held.ready for held in new):
@@ -155,6 +167,11 @@ class History:
                     if called.startswith(f"{policy}/") and group.failures:
                         self._groups[called] = replace(group, failures=0, rest_until=None)
         self._marked = marked
+
+
+def replicated(standing: Standing) -> int:
+    """How many pods there are of those that `Standing.desired` counts."""
+    return sum(not held.workload.job and held.workload.recreated for held in standing.pods)
 
 
 def off_by(standing: Standing) -> int:

@@ -5,8 +5,8 @@ move is an eviction and trust in what follows: the controller makes the pod anew
 where it says it would (`Standing.landing`). So everything that could come in between is asked first, the
 cheap questions before the dear one: whether there is room.
 
-Room is counted for all moves of a pass together, and the pods that are moved still count where they are
-until they have gone.
+Room is counted for all moves of a pass together, with those under way and the pods that wait for a tier,
+and the pods that are moved still count where they are until they have gone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from fairlead.engine.budgets import Budgets
-from fairlead.engine.history import History
+from fairlead.engine.history import History, replicated
 from fairlead.engine.snapshot.nodes import Bools
 from fairlead.engine.snapshot.snapshot import Snapshot
 from fairlead.errors import BadObject
@@ -30,7 +30,7 @@ from fairlead.policy.model import PlacementPolicy, Tier
 from fairlead.policy.nodes import tier_of_node
 from fairlead.policy.standing import Held, Standing
 
-__all__ = ["Inputs", "Move", "Rebalancing", "Wait", "plan"]
+__all__ = ["Inputs", "Move", "Rebalancing", "Wait", "made_anew", "plan"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +116,7 @@ class _Planner:
         self._masks: dict[tuple[str, int], Bools] = {}
         self._probed: set[tuple[str, str]] = set()  # (policy, tier) that a move of this pass tries
         self._evicted: list[Pod] = []
+        self._claimed = False
         self.moves: list[Move] = []
         self.waits: list[Wait] = []
 
@@ -147,8 +148,8 @@ class _Planner:
         if standing.rolling:
             raise _Waits(f"{standing.rolling} is being rolled out")
         number = len(standing.pods)
-        if standing.desired is not None and _replicated(standing) != standing.desired:
-            raise _Waits(f"{_replicated(standing)} of {standing.desired} pods are there")
+        if standing.desired is not None and replicated(standing) != standing.desired:
+            raise _Waits(f"{replicated(standing)} of {standing.desired} pods are there")
         flight = self._inputs.history.in_flight(standing.called)
         if flight is not None:
             raise _Waits(f"the replacement of {flight.pod} is not Ready yet")
@@ -274,7 +275,8 @@ class _Planner:
     def _room(self, standing: Standing, held: Held, tier: int) -> str:
         """A node of the tier with room for the pod to come; it counts as taken from then on."""
         policy, snapshot = standing.policy, self._inputs.snapshot
-        pod = _made_anew(held.pod, self._inputs.template(held.pod), policy, tier)
+        self._claim()
+        pod = made_anew(held.pod, self._inputs.template(held.pod), policy, tier)
         try:
             cls = snapshot.class_of(pod, exclusive=policy.spec.tiers[tier].exclusive or None)
         except BadObject as error:
@@ -288,6 +290,39 @@ class _Planner:
             raise _Waits(f"no node of tier {policy.spec.tiers[tier].name} has room for {held.member.name}")
         snapshot.assume(pod, slot, cls=cls)
         return snapshot.nodes.name(slot)
+
+    def _claim(self) -> None:
+        """Take the room of who is on the way already: replacements to come, and pods that wait for a tier."""
+        if self._claimed:
+            return
+        self._claimed = True
+        for standing in self._inputs.standings:
+            policy = standing.policy
+            flight = self._inputs.history.in_flight(standing.called)
+            came = False
+            for held in standing.pods:
+                if not held.member.placed and held.tier is not None:
+                    self._hold(held.pod, policy, held.tier)
+                came = came or (flight is not None and flight.brought(held))
+            if flight is not None and flight.coming is not None and not came:
+                tiers = [tier.name for tier in policy.spec.tiers]
+                if flight.tier in tiers:
+                    self._hold(flight.coming, policy, tiers.index(flight.tier), flight.node)
+
+    def _hold(self, pod: Pod, policy: PlacementPolicy, tier: int, node: str = "") -> None:
+        """Count a pod as placed in a tier, on `node` if that is there, else wherever there is room."""
+        snapshot, mask = self._inputs.snapshot, self._mask(policy, tier)
+        if snapshot.placed(pod.metadata.key) is not None:
+            return
+        try:
+            cls = snapshot.class_of(pod, exclusive=policy.spec.tiers[tier].exclusive or None)
+        except BadObject:
+            return  # nobody can say what it takes
+        slot = snapshot.nodes.slot(node)
+        if slot < 0 or not mask[slot]:
+            slot = snapshot.choose(cls, mask)
+        if slot >= 0:
+            snapshot.assume(pod, slot, cls=cls)
 
     def _mask(self, policy: PlacementPolicy, tier: int) -> Bools:
         """The tier's nodes that are there to stay, by slot of the snapshot."""
@@ -317,10 +352,6 @@ def _worst_first(held: Held) -> tuple[bool, int, bool, int, str]:
     return (held.tier is not None, -tier, held.ready, -held.slot, held.member.name)
 
 
-def _replicated(standing: Standing) -> int:
-    return sum(not held.workload.job and held.workload.recreated for held in standing.pods)
-
-
 def _spare(standing: Standing, held: Held) -> str:
     if held.tier is None:
         return "it is on no tier's node"
@@ -328,7 +359,7 @@ def _spare(standing: Standing, held: Held) -> str:
     return f"tier {standing.policy.spec.tiers[held.tier].name} has {have} pods where the rule has {want}"
 
 
-def _made_anew(pod: Pod, template: PodSpec | None, policy: PlacementPolicy, tier: int) -> Pod:
+def made_anew(pod: Pod, template: PodSpec | None, policy: PlacementPolicy, tier: int) -> Pod:
     """The pod as its controller will make it and admission send it; the tier's nodes are seen to apart.
 
     Volumes and the rest are the pod's own: a StatefulSet's claims are in no template.

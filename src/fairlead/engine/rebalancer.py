@@ -13,7 +13,7 @@ from fairlead.engine.budgets import Budgets
 from fairlead.engine.grouped import Grouped
 from fairlead.engine.history import Flight, History
 from fairlead.engine.priority import priority_of
-from fairlead.engine.rebalance import Inputs, Move, Rebalancing, plan
+from fairlead.engine.rebalance import Inputs, Move, Rebalancing, made_anew, plan
 from fairlead.engine.snapshot.snapshot import KINDS as SNAPSHOT_KINDS
 from fairlead.engine.snapshot.snapshot import Snapshot
 from fairlead.kube.meta import Object, OwnerReference
@@ -191,9 +191,22 @@ class Rebalancer:
     def sent(self, move: Move, now: float) -> None:
         """The eviction was accepted."""
         standing = self._of(move, now)
-        if standing is not None:
-            flight = Flight(move.uid, move.pod, move.policy, move.to_tier, move.probe, now)
-            self.history.sent(standing, flight)
+        if standing is None:
+            return
+        held = next(held for held in standing.pods if held.pod.metadata.uid == move.uid)
+        tier = [one.name for one in standing.policy.spec.tiers].index(move.to_tier)
+        flight = Flight(
+            move.uid,
+            move.pod,
+            move.policy,
+            move.to_tier,
+            move.probe,
+            now,
+            workload=(held.workload.kind, held.workload.name),
+            node=move.node,
+            coming=made_anew(held.pod, self._template(held.pod), standing.policy, tier),
+        )
+        self.history.sent(standing, flight)
 
     def refused(self, move: Move, now: float) -> None:
         """The eviction was refused, or was not sent after all."""
