@@ -70,6 +70,20 @@ class Scene:
         return self.tier(verdict)
 
 
+def test_pods_that_a_budget_demands_are_answered_first_and_asking_again_changes_nothing() -> None:
+    scene = Scene(policy("web", SPOT, {**ON_DEMAND, "min": "pdb"}))
+    scene.tiers = Tiers(scene.policy.spec.tiers, Demand(max_unavailable=1), 10)
+    names = [f"p{number}" for number in range(10)]
+    for _ in range(3):
+        assert [scene.tier(scene.filter(name)) for name in names] == ["on-demand"] * 9 + ["spot"]
+
+
+def test_a_mark_beyond_all_reason_is_answered_at_once() -> None:
+    scene = Scene()
+    scene.deciding.shown(KEY, member("odd", tier="spot", slot=999_999_999), "s1")
+    assert scene.tier(scene.filter("p1")) == "on-demand"
+
+
 def test_ten_pods_are_split_three_to_seven_though_no_outcome_was_seen() -> None:
     scene = Scene()
     tiers = Counter(scene.tier(scene.filter(f"p{number}")) for number in range(10))

@@ -34,6 +34,13 @@ def test_a_dry_run_is_answered_and_leaves_no_trace(corner: Tiered) -> None:
     assert ledgers(corner) == []
 
 
+def test_a_pod_with_an_ordinal_beyond_all_reason_is_answered_at_once(corner: Tiered) -> None:
+    corner.run()
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "x", "uid": "u", "controller": True}
+    made = corner.cluster.create(pod("x-999999999", ownerReferences=[owner]), dryRun="All")
+    assert made["metadata"]["annotations"][SLOT] == "1"
+
+
 def test_existing_affinity_is_kept_and_narrowed_term_by_term(corner: Tiered) -> None:
     corner.run()
     zones = [
