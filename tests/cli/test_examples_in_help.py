@@ -142,6 +142,8 @@ def works(line: str, log: str) -> bool:
     words = shlex.split(line)
     if words[0] != "fairlead" or words[1] not in (*CALLED, "scheduler", "burst", "rebalance"):
         return False
+    if {"--once", "--dry-run", "--unregister", "config"} & set(words):
+        return False  # it ends by itself
     if '"event":"listening"' not in log and "--listen" in here(line):
         return False
     said = "leading" if words[1] == "rebalance" else "synced"
