@@ -100,6 +100,7 @@ class GroupsOfPods:
         self._members: dict[GroupKey, dict[str, Member]] = {}
         self._gone: dict[GroupKey, dict[str, float]] = {}
         self._nowhere: set[str] = set()  # pods on nodes that we have not seen
+        self._unnumbered: set[str] = set()  # pods of StatefulSets that we have not seen
         self._policies = Policies((), exempt)
         self._known: tuple[PlacementPolicy, ...] | None = None
         self._makeups: dict[GroupKey, Makeup] = {}  # of groups whose policy asks what budgets demand
@@ -167,17 +168,17 @@ class GroupsOfPods:
 
     def groups(self) -> list[GroupKey]:
         """All groups that have pods."""
-        _ = self.policies
+        self._settle()
         return list(self._members)
 
     def members(self, key: GroupKey) -> list[Member]:
         """The pods of a group, those on their way out too."""
-        _ = self.policies
+        self._settle()
         return list(self._members.get(key, {}).values())
 
     def each(self) -> Iterator[tuple[GroupKey, Member, str]]:
         """Every pod of every group, with its node."""
-        _ = self.policies
+        self._settle()
         for key, members in self._members.items():
             for name, member in members.items():
                 yield key, member, self._seen[name].spec.node_name
@@ -227,6 +228,10 @@ class GroupsOfPods:
         if place is None or (place.key.alone and not self._alone):
             return
         self._nowhere.discard(name)
+        self._unnumbered.discard(name)
+        reference = pod.metadata.controller
+        if reference is not None and reference.kind == "StatefulSet" and place.workload.replicas is None:
+            self._unnumbered.add(name)
         if pod.spec.node_name and self._labels(pod.spec.node_name) is None:
             self._nowhere.add(name)
         member = member_of(place.policy, pod, place.workload, self._labels)
@@ -244,8 +249,18 @@ class GroupsOfPods:
         self._shown(place.key, member, pod.spec.node_name)
         self._changed(place.key)
 
+    def _settle(self) -> None:
+        """Go by the policies of now, and give numbers to pods whose StatefulSet came after them."""
+        _ = self.policies
+        for name in list(self._unnumbered):
+            pod = self._seen[name]
+            reference = pod.metadata.controller
+            if reference is None or self.owners.owner(reference, pod.metadata.namespace) is not None:
+                self._put(name, pod)
+
     def _leave(self, name: str, *, gone: bool = False) -> None:
         self._nowhere.discard(name)
+        self._unnumbered.discard(name)
         key = self._key_of.pop(name, None)
         if key is None:
             return
@@ -281,6 +296,7 @@ class GroupsOfPods:
         self._members.clear()
         self._makeups.clear()
         self._nowhere.clear()
+        self._unnumbered.clear()
         for name, pod in self._seen.items():
             self._put(name, pod)
 
