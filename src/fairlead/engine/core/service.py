@@ -160,11 +160,13 @@ class Service:
             if self.state.book.alone(uid):
                 self.alone.append(pod)
             gang = self.state.gangs.name_of(uid)
+            if moved:
+                # What it was promised, itself or with its gang, is in the tier that it leaves.
+                for unit_id in (f"pod:{uid}", f"gang:{gang}"):
+                    self._abandon(unit_id)
             if gang:
                 self.state.gangs.changed[gang] = None
                 continue
-            if moved:
-                self._abandon(f"pod:{uid}")  # what it was promised is in the tier that it leaves
             self.assembly.sent(pod, self.now)
 
     def still_good(self, wait: Wait) -> bool:

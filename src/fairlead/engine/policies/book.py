@@ -26,7 +26,7 @@ from fairlead.kube.workloads import Job, PodDisruptionBudget, Workload
 from fairlead.policy.choice import held_by_number
 from fairlead.policy.demands import Makeup, asks_budgets, demand_of_group, desired_of_group
 from fairlead.policy.fallback import Probes, Waiter
-from fairlead.policy.groups import GroupKey, group_of, ordinal_of, read_mark
+from fairlead.policy.groups import GroupKey, SlotMark, group_of, ordinal_of, read_mark
 from fairlead.policy.marks import Mark
 from fairlead.policy.matching import Policies
 from fairlead.policy.model import PlacementPolicy
@@ -47,8 +47,8 @@ class Known:
     node: str = ""
     waits: bool = False
     """Whether it is ours to place, now."""
-    slot: int | None = None
-    """The slot under which it is being bound: the API does not show its mark yet."""
+    mark: SlotMark | None = None
+    """With what it is being bound: the API does not show it yet."""
 
 
 @dataclass(slots=True)
@@ -127,6 +127,7 @@ class PolicyBook:
             if reach is None or reach.policy != policy:
                 reach = Reach(policy, reach.marks if reach is not None else None)
             self._reaches[policy.name] = reach
+        binding = {uid: one.pod.mark for uid, one in self._pods.items() if one.pod.mark is not None}
         self._tiers.clear()
         self._pods.clear()
         self._groups.clear()
@@ -139,7 +140,7 @@ class PolicyBook:
         for node in nodes:
             self.node(node.metadata.name, node)
         for pod in pods:
-            self.pod(pod)
+            self.pod(replace(pod, mark=binding.get(pod.metadata.uid)) if pod.node else pod)
 
     def marks_are(self, policy: str, marks: dict[str, Mark]) -> None:
         """What the API says of a policy's tiers."""
@@ -171,7 +172,7 @@ class PolicyBook:
 
     def _put(self, pod: Known, policy: PlacementPolicy, key: GroupKey, ordinal: int | None) -> None:
         metadata, uid = pod.metadata, pod.metadata.uid
-        mark = read_mark(metadata.annotations)
+        mark = pod.mark or read_mark(metadata.annotations)
         if mark is not None and mark.policy != policy.name:
             mark = None
         if not pod.node and not pod.waits and mark is None:
@@ -182,7 +183,7 @@ class PolicyBook:
             (_created(metadata), metadata.name, uid),
             placed=bool(pod.node),
             tier=self._reaches[policy.name].tier_of(pod.node) if pod.node else None,
-            slot=pod.slot if pod.slot is not None else mark.slot if mark is not None else None,
+            slot=mark.slot if mark is not None else None,
             ordinal=ordinal,
         )
         known = self._pods.get(uid)
@@ -224,7 +225,8 @@ class PolicyBook:
         tier = reach.tier_of(node)
         reach.succeeded(tier)
         # It keeps the slot that it waited with, so nobody else's can be another for it.
-        governed.pod = replace(governed.pod, node=node, waits=False, slot=sent.slot)
+        mark = SlotMark(sent.policy.name, sent.slot, token=governed.token)
+        governed.pod = replace(governed.pod, node=node, waits=False, mark=mark)
         governed.claim = replace(governed.claim, placed=True, tier=tier, slot=sent.slot)
         self._groups[governed.key].put(governed.claim, waits=False)
         self._on_node.setdefault(node, {})[uid] = None
@@ -236,9 +238,12 @@ class PolicyBook:
         sent = self.sent.get(uid)
         if sent is None or sent.choice.tier is None or sent.policy.spec.enforce != "required":
             return
+        reach = self._reaches[sent.policy.name]
+        if since is not None:
+            since = max(since, reach.sent_since(sent.choice, self._pods[uid].token))
         began = self._patience.begin(uid, now, since)
         if began is not None:
-            self._reaches[sent.policy.name].look_at(began + sent.policy.spec.fallback.after_s)
+            reach.look_at(began + sent.policy.spec.fallback.after_s)
 
     def promised(self, uid: str, at: float) -> None:
         """A waiting pod was promised a node, or somebody is making one for it: its patience begins anew."""
@@ -318,7 +323,8 @@ class PolicyBook:
         sent = self.sent.get(pod.metadata.uid)
         if sent is None:
             return {}, ()
-        return carried(pod, sent, self._reaches[sent.policy.name].tier_of(node.metadata.name), node)
+        tier = self._reaches[sent.policy.name].tier_of(node.metadata.name)
+        return carried(pod, self._sending.pod(pod, sent), sent, tier, node)
 
     def alone(self, uid: str) -> bool:
         """Whether a waiting pod is sent to a tier in which it has its node to itself."""

@@ -26,7 +26,7 @@ class Reach:
     `due` is when to decide again though nothing happens.
     """
 
-    __slots__ = ("_before", "_changed", "_nodes", "due", "marks", "policy", "told")
+    __slots__ = ("_before", "_changed", "_nodes", "_troubles", "due", "marks", "policy", "told")
 
     def __init__(self, policy: PlacementPolicy, marks: Marks | None = None) -> None:
         self.policy = policy
@@ -35,6 +35,7 @@ class Reach:
         self.marks = self.told = Marks(cool_down_s, known).only(tier.name for tier in policy.spec.tiers)
         self.due: float | None = None
         self._nodes: dict[str, tuple[int | None, bool, float]] = {}  # tier, schedulable, created
+        self._troubles: dict[int, str] = {}  # by tier, until a node changes
         self._before: Nodes | None = None
         self._changed = True
 
@@ -51,7 +52,9 @@ class Reach:
                 is_schedulable(node),
                 created.timestamp() if created is not None else 0.0,
             )
-        self._changed |= before != after
+        if before != after:
+            self._changed = True
+            self._troubles.clear()
         return (before[0] if before else None) != (after[0] if after else None)
 
     def tier_of(self, node: str) -> int | None:
@@ -127,8 +130,30 @@ class Reach:
                 choice = chosen()
         return choice
 
+    def sent_since(self, choice: Choice, token: str) -> float:
+        """Before when a pod cannot have been sent there; 0: nobody knows. `token` is what it goes by.
+
+        Only marks outlive the process: those of other tiers passed it on, that of its own lets it try.
+        """
+        if choice.own is None or choice.tier is None:
+            return 0.0
+        tiers = self.policy.spec.tiers
+        if choice.tier == choice.own:
+            mark = self.marks.get(tiers[choice.own].name)
+            if mark is None or mark.probe != token or mark.probe_since is None:
+                return 0.0
+            return mark.probe_since.timestamp()
+        there = tiers[choice.tier].name
+        return max((mark.since.timestamp() for tier, mark in self.marks if tier != there), default=0.0)
+
     def trouble(self, tier: int) -> str:
         """Why a tier takes nobody, as far as its nodes tell; or ""."""
+        found = self._troubles.get(tier)
+        if found is None:
+            found = self._troubles[tier] = self._trouble(tier)
+        return found
+
+    def _trouble(self, tier: int) -> str:
         mine = [open_ for index, open_, _ in self._nodes.values() if index == tier]
         if any(mine):
             return ""

@@ -79,12 +79,12 @@ class Sending:
 
 
 def carried(
-    pod: Pod, sent: Sent, tier: int | None, node: Node
+    pod: Pod, planned: Pod, sent: Sent, tier: int | None, node: Node
 ) -> tuple[dict[str, str], tuple[Toleration, ...]]:
     """What a pod's bind brings along: annotations, and all its tolerations if some must be added first.
 
-    `pod` is as the API shows it, `tier` that of the node, which under ``enforce: preferred`` may be another
-    than the pod was sent to.
+    `pod` is as the API shows it, `planned` as it was planned, `tier` that of the node, which under
+    ``enforce: preferred`` may be another than the pod was sent to, or none.
     """
     annotations = annotations_of(sent.policy, Placing(sent.slot, replace(sent.choice, tier=tier)))
     if tier is None and TIER_ANNOTATION in pod.metadata.annotations:
@@ -93,13 +93,11 @@ def carried(
     cost = pod.metadata.annotations.get(DELETION_COST)
     if cost is not None and (earlier is None or cost != str(-earlier.slot)):
         del annotations[DELETION_COST]  # the user's word on which pod goes first
-    added: tuple[Toleration, ...] = ()
-    if tier is not None:
-        there = sent.policy.spec.tiers[tier]
-        if there.exclusive:
-            annotations[CAPACITY_ANNOTATION] = "exclusive"
-        repelling = [taint for taint in node.spec.taints if not tolerated(taint, pod.spec.tolerations)]
-        added = tuple(one for one in there.tolerations if any(one.covers(taint) for taint in repelling))
+    if tier is not None and sent.policy.spec.tiers[tier].exclusive:
+        annotations[CAPACITY_ANNOTATION] = "exclusive"
+    # Whatever let it be planned there must let it stay there, whichever tier it is of.
+    repelling = [taint for taint in node.spec.taints if not tolerated(taint, pod.spec.tolerations)]
+    added = tuple(one for one in planned.spec.tolerations if any(one.covers(taint) for taint in repelling))
     return annotations, (*pod.spec.tolerations, *added) if added else ()
 
 
