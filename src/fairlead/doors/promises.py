@@ -33,7 +33,10 @@ _AGAIN_S = 30.0
 
 
 class Promises:
-    """Run it; `tell` hears of each promise: the pod's UID, and when. Cancelled, the watches are closed."""
+    """Run it; `tell` hears of each promise: the pod's UID, and when. Cancelled, the watches are closed.
+
+    `heard` is set once all there are were told, or when they cannot be read for now.
+    """
 
     def __init__(
         self,
@@ -47,6 +50,8 @@ class Promises:
         self._tell = tell
         self._rng = rng
         self._clock = clock
+        self.heard = asyncio.Event()
+        self._unlisted = set(PROMISES)
 
     async def run(self) -> None:
         """Watch for ever, or not at all where that is not allowed."""
@@ -62,11 +67,12 @@ class Promises:
                 await self._client.read(f"{_EVENT.path()}?limit=1&fieldSelector=reason%3D{PROMISES[0]}")
                 return True
             except ApiError as error:
+                self.heard.set()
                 if error.code == 403:
-                    _log.info("promises_unread", reason=str(error))
+                    _log.warning("promises_unread", reason=str(error))
                     return False
             except Unreachable:
-                pass  # the watches of others say so
+                self.heard.set()  # the watches of others say so
             await asyncio.sleep(_AGAIN_S)
 
     async def _listen(self, reason: str) -> None:
@@ -85,6 +91,10 @@ class Promises:
                     if isinstance(event, Added | Modified) and event.object.involved_object.uid:
                         at = event.object.at() or self._clock.wall()
                         self._tell(event.object.involved_object.uid, at.timestamp())
+                if reflector.view.resume is not None:
+                    self._unlisted.discard(reason)
+                if not self._unlisted:
+                    self.heard.set()
 
 
 class _About(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 
-from fairlead.engine.core.events import Event, Gone, Seen, Unread
+from fairlead.engine.core.events import Event, Gone, Promised, Seen, Unread
 from fairlead.kube.meta import ObjectMeta
 from fairlead.kube.workloads import PodGroup
 
@@ -77,12 +77,13 @@ class Inbox:
 class Latest:
     """Every object as it was last seen, in the order in which they first came.
 
-    Of a pod that could never be read it keeps that.
+    Of a pod that could never be read it keeps that. Promises are kept until their pod is gone.
     """
 
     def __init__(self) -> None:
         # By flavour: PodGroups have some.
         self._seen: dict[tuple[str, str, str], dict[str, Seen | Unread]] = {}
+        self._promised: dict[str, Promised] = {}
 
     def __len__(self) -> int:
         return sum(map(len, self._seen.values()))
@@ -101,13 +102,19 @@ class Latest:
                 held = self._seen.setdefault(("Pod", metadata.namespace, metadata.name), {})
                 if not isinstance(held.get(""), Seen):
                     held[""] = event
+            elif isinstance(event, Promised):
+                known = self._promised.setdefault(event.uid, event)
+                if known.at < event.at:
+                    self._promised[event.uid] = event
             elif isinstance(event, Gone):
                 self._gone(event)
 
     def all(self) -> list[Event]:
-        """All of it; nothing is kept."""
+        """All of it, nodes first: what is on them then finds them there. Nothing is kept."""
         seen, self._seen = self._seen, {}
-        return [event for flavours in seen.values() for event in flavours.values()]
+        promised, self._promised = self._promised, {}
+        keys = sorted(seen, key=lambda key: key[0] != "Node")
+        return [*(event for key in keys for event in seen[key].values()), *promised.values()]
 
     def _gone(self, event: Gone) -> None:
         key = event.kind, event.namespace, event.name
@@ -115,6 +122,7 @@ class Latest:
         # Another under the same name stays: the deletion was of the one before.
         if held is not None and (not event.uid or any(_uid(one) in ("", event.uid) for one in held.values())):
             del self._seen[key]
+            self._promised.pop(event.uid, None)
 
 
 def _uid(event: Seen | Unread) -> str:

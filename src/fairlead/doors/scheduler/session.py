@@ -90,7 +90,6 @@ class Session:
         self._clock = clock
         self._metrics = metrics
         self._inbox = Inbox()
-        self._feed = tiers
         self._tiering = (
             Tiering(tiers, client, self._inbox.tell, rng=rng, clock=clock) if tiers is not None else None
         )
@@ -160,6 +159,8 @@ class Session:
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(self._watching.run())]
+                if self._tiering is not None:
+                    tasks.append(group.create_task(self._tiering.listen()))
                 tasks += [group.create_task(self._knock_when(event)) for event in (stopping, leads)]
                 known = await self._stand_by(stopping, leads)
                 if known is not None:
@@ -183,8 +184,8 @@ class Session:
 
     async def _synced(self) -> None:
         await self._watching.synced()
-        if self._feed is not None:
-            await self._feed.synced()
+        if self._tiering is not None:
+            await self._tiering.synced()
 
     async def _stand_by(self, stopping: asyncio.Event, leads: asyncio.Event) -> list[Event] | None:
         """Keep what is watched until everything is listed and we lead: all of it; None: told to stop."""

@@ -29,6 +29,8 @@ __all__ = ["TierFeed", "Tiering", "merged"]
 
 _log = structlog.get_logger(__name__)
 
+_PROMISES_S = 10.0  # they are hints: better plan without them than not at all
+
 
 class TierFeed:
     """The policies and marks that a process follows, for one session after the other."""
@@ -42,8 +44,10 @@ class TierFeed:
         self.exempt = exempt
         self.only_ours = only_ours
         self.listener: Callable[[], None] | None = None  # the session under way
+        self.some = asyncio.Event()  # there are policies, or were
         policies.on_change(self._changed)
         marks.on_change(self._changed)
+        self._changed()
 
     async def synced(self) -> None:
         """Wait until policies and marks are known."""
@@ -51,12 +55,17 @@ class TierFeed:
         await self.marks.synced()
 
     def _changed(self) -> None:
+        if self.policies.policies:
+            self.some.set()
         if self.listener is not None:
             self.listener()
 
 
 class Tiering:
-    """One session's part of it: see the module. Run it while leading; cancelled, marks may be unwritten."""
+    """One session's part of it: see the module. `listen` from the start, `run` it while leading.
+
+    Cancelled, marks may be unwritten.
+    """
 
     def __init__(
         self,
@@ -69,11 +78,10 @@ class Tiering:
     ) -> None:
         self._feed = feed
         self._promises = Promises(client, self._promised, rng=rng, clock=clock)
-        self._some = asyncio.Event()  # there are policies
         self._client = client
         self._tell = tell
         self._policies: tuple[PlacementPolicy, ...] | None = None
-        self._marks: dict[str, dict[str, Mark]] = {}
+        self._marks: dict[str, dict[str, Mark]] = {}  # as the core has them
         self._unwritten: dict[str, int] = {}
         self._lane: Lane[MarkTiers] = Lane(self._write, 1)
         self.idle = self._lane.idle
@@ -86,12 +94,24 @@ class Tiering:
         self._feed.listener = self._look
         try:
             self._look()
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._lane.run())
-                await self._some.wait()
-                group.create_task(self._promises.run())
+            await self._lane.run()
         finally:
             self._feed.listener = None
+
+    async def listen(self) -> None:
+        """Hear of promises for ever, if there are policies."""
+        await self._feed.some.wait()
+        await self._promises.run()
+
+    async def synced(self) -> None:
+        """Wait until policies, marks and, for a while, the promises so far are known."""
+        await self._feed.synced()
+        if self._feed.some.is_set():
+            try:
+                async with asyncio.timeout(_PROMISES_S):
+                    await self._promises.heard.wait()
+            except TimeoutError:
+                _log.warning("promises_unheard", waited_s=_PROMISES_S)
 
     def news(self) -> list[Event]:
         """What the core is yet to be told."""
@@ -100,9 +120,10 @@ class Tiering:
         if policies is not self._policies:
             if policies or self._policies:
                 events.append(PoliciesAre(policies, self._feed.exempt, self._feed.only_ours))
+            # The core has no marks of a policy that comes, also if it had some before that one went.
+            stay = {policy.name for policy in policies} & {one.name for one in self._policies or ()}
+            self._marks = {name: marks for name, marks in self._marks.items() if name in stay}
             self._policies = policies
-            if policies:
-                self._some.set()
         for policy in policies:
             marks = dict(self._feed.marks.of(policy.name))
             if policy.name not in self._unwritten and marks != self._marks.get(policy.name, {}):
@@ -133,7 +154,7 @@ class Tiering:
             # The core goes by them all the same; other doors find out for themselves.
             _log.warning("marks_unwritten", policy=marks.policy, reason=str(error))
         else:
-            self._marks.pop(marks.policy, None)
+            self._marks[marks.policy] = dict(marks.after)
         self._unwritten[marks.policy] -= 1
         if not self._unwritten[marks.policy]:
             del self._unwritten[marks.policy]
