@@ -57,6 +57,27 @@ def test_a_triggered_scale_up_or_nomination_event_restarts_the_clock() -> None:
     assert names(picture.fall_back()) == ["default/late"]
 
 
+def test_promises_are_believed_for_three_times_after_at_most() -> None:
+    """Karpenter nominates again and again where there is no capacity."""
+    picture = waiting(0)
+    for seconds in range(0, 360, 60):
+        picture.now = NOW + seconds
+        picture.machine.promised("uid-default-late", EPOCH.timestamp() + picture.now)
+        assert not list(picture.fall_back().marks)
+    picture.now = NOW + 361
+    assert names(picture.fall_back()) == ["default/late"]
+
+
+def test_promises_to_pods_that_are_gone_are_forgotten() -> None:
+    picture = waiting(119)
+    picture.machine.promised("uid-default-late", EPOCH.timestamp() + NOW)
+    for number in range(5000):
+        picture.machine.promised(f"gone-{number}", EPOCH.timestamp() + NOW)
+    assert len(picture.machine._promised) < 2000
+    picture.now += 2
+    assert not list(picture.fall_back().marks), "the promise to a pod that is there stands"
+
+
 def test_a_nominated_node_restarts_the_clock() -> None:
     picture = waiting(119)
     late = picture.web("late", tier="spot", slot=3, nominated="s1")
@@ -143,6 +164,40 @@ def test_a_tier_with_one_schedulable_node_left_is_not_interrupted() -> None:
     assert not list(picture.fall_back().marks)
 
 
+@pytest.mark.parametrize(
+    "tiers", [(ON_DEMAND, SPOT), (SPOT, {**ON_DEMAND, "nodes": {"capacity": "reserved"}})]
+)
+def test_tiers_that_are_ordered_or_defined_anew_were_not_interrupted(tiers: Any) -> None:
+    picture = Picture(nodes=False).add(Picture.spot("s1"))
+    if tiers[0] is SPOT:
+        picture.add(Picture.on_demand("d1"))
+    picture.fall_back()
+    picture.policy = policy("web", *tiers)
+    picture.machine.use([picture.policy])
+    assert not list(picture.fall_back().marks)
+
+
+def test_tiers_keep_their_past_when_something_else_of_the_policy_changes() -> None:
+    picture = waiting(1)
+    picture.policy = policy(fallback={"after": "3m"})
+    picture.machine.use([picture.policy])
+    for name in ("s1", "s2"):
+        picture.remove("Node", name)
+    assert list(picture.fall_back().marks)
+
+
+def test_who_takes_over_does_not_count_a_loss_that_was_handled_before() -> None:
+    picture = waiting(1)
+    for name in ("s1", "s2"):
+        picture.remove("Node", name)
+    picture.failed(ago=70)  # by who led meanwhile
+    picture.machine.took_over()
+    picture.fall_back()
+    mark = picture.marks.get("spot")
+    assert mark is not None
+    assert mark.cool_downs == 1
+
+
 def test_a_tier_that_never_had_a_node_is_not_interrupted() -> None:
     picture = Picture(nodes=False).add(Picture.on_demand("d1"))
     picture.fall_back()
@@ -227,6 +282,20 @@ def test_a_probe_that_fails_doubles_the_cool_down_and_is_passed_on() -> None:
     mark = picture.marks.get("spot")
     assert mark is not None
     assert mark.cool_downs == 2
+    assert names(decision) == ["default/late"]
+
+
+def test_a_probe_that_waits_for_longer_than_probes_are_good_for_is_still_the_one() -> None:
+    picture = probing(waiting(0, policy(fallback={"after": "25m"})))
+    decision = picture.fall_back()
+    while picture.now < NOW + 25 * 60:
+        assert not picture.marks.may_probe("spot", EPOCH.timestamp() + picture.now)
+        assert decision.wake_at is not None
+        picture.now = decision.wake_at - EPOCH.timestamp()
+        decision = picture.fall_back()
+    mark = picture.marks.get("spot")
+    assert mark is not None
+    assert mark.cool_downs == 2, "its failure is heard"
     assert names(decision) == ["default/late"]
 
 

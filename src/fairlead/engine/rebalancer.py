@@ -50,6 +50,8 @@ KINDS: dict[str, type[Object]] = {
 }
 """Every kind that it wants to be told of, and the type it comes as."""
 
+_PROMISES = 1000  # so many are kept whether or not their pods are known
+
 
 class Rebalancer:
     """See the module. `ours` are names of our own scheduler, whose pods fall back without being deleted.
@@ -65,7 +67,9 @@ class Rebalancer:
         self._owners: dict[tuple[str, str, str], Workload | Job | Scale] = {}
         self._groups = Grouped(self, self.labels_of_node)
         self._promised: dict[str, float] = {}  # by the pod's UID
-        self._before: dict[str, Nodes] = {}  # by policy: its tiers' nodes when marks were last written
+        self._hoped: dict[str, float] = {}  # by the pod's UID: a node came while it waited
+        # By policy: which nodes its tiers were, and what was seen of them when marks were last written.
+        self._before: dict[str, tuple[object, Nodes]] = {}
         self._tiers: dict[str, Nodes] = {}  # by policy: its tiers' nodes now; absent: to be counted
         self._custom: dict[str, None] = {}  # pods whose owners are of no kind that is watched
         self._stood: tuple[float, list[Standing]] | None = None  # of which moment; None: things changed
@@ -107,6 +111,7 @@ class Rebalancer:
             case "Pod":
                 self._groups.pod_gone(key)
                 self._promised.pop(uid, None)
+                self._hoped.pop(uid, None)
                 self._custom.pop(key, None)
             case "Node":
                 self._nodes.pop(name, None)
@@ -129,6 +134,10 @@ class Rebalancer:
     def promised(self, uid: str, at: float) -> None:
         """Somebody promised a pod a place: its patience begins anew."""
         self._promised[uid] = max(at, self._promised.get(uid, 0.0))
+        if len(self._promised) > _PROMISES + 2 * len(self._groups.pods):
+            # Events outlive their pods, and some come first: nobody tells when to forget one.
+            here = {pod.metadata.uid for pod in self._groups.pods.values()}
+            self._promised = {uid: at for uid, at in self._promised.items() if uid in here}
 
     def use(
         self, policies: Iterable[PlacementPolicy], exempt: Collection[str] = (), *, only_ours: bool = False
@@ -137,7 +146,12 @@ class Rebalancer:
         self._stood = None
         self._groups.use(Policies(policies, exempt), schedulers=self._ours if only_ours else None)
         self._tiers.clear()
-        self._before = {name: nodes for name, nodes in self._before.items() if self._same_tiers(name, nodes)}
+        tiers = {policy.name: _tiers_of(policy) for policy in self.policies}
+        self._before = {name: seen for name, seen in self._before.items() if tiers.get(name) == seen[0]}
+
+    def took_over(self) -> None:
+        """Whoever led until now has seen to what happened: what we saw when we last did is no past."""
+        self._before.clear()
 
     # Out
 
@@ -148,27 +162,28 @@ class Rebalancer:
             waiter
             for one in standing
             if one.waits
-            for waiter in waiters_of(one, marks, self._promised.get, self._ours)
+            for waiter in waiters_of(one, marks, self._promised.get, self._ours, hoped=self._hoped.get)
         ]
         probed = any(mark.probe for _, mark in marks)
+        before = self._before.get(policy.name)
         return decide(
             policy,
             marks,
             waiters,
             self._nodes_of(policy),
             now,
-            before=self._before.get(policy.name),
+            before=before[1] if before is not None else None,
             probes=probes_of(standing) if probed else Probes(),
         )
 
     def noted(self, policy: PlacementPolicy, decision: Decision, now: float) -> None:
         """The decision's marks are written: what it saw of the policy's nodes is the past from now on."""
         if decision.nodes is not None:
-            self._before[policy.name] = decision.nodes
+            self._before[policy.name] = _tiers_of(policy), decision.nodes
         for standing in self.standings(now) if decision.appeared else ():
             for held in standing.pods:
                 if standing.policy is policy and held.tier in decision.appeared and not held.member.placed:
-                    self.promised(held.pod.metadata.uid, now)
+                    self._hoped[held.pod.metadata.uid] = now
 
     def plan(self, marks: dict[str, Marks], now: float) -> Rebalancing:
         """The moves to make now, and what waits and why."""
@@ -308,9 +323,10 @@ class Rebalancer:
         owner = self.owner(reference, pod.metadata.namespace) if reference is not None else None
         return owner.spec.template.spec if isinstance(owner, Workload | Job) else None
 
-    def _same_tiers(self, name: str, nodes: Nodes) -> bool:
-        policy = self.policies.get(name)
-        return policy is not None and len(policy.spec.tiers) == len(nodes.all)
+
+def _tiers_of(policy: PlacementPolicy) -> object:
+    """What of a policy says which node is whose."""
+    return tuple((tier.name, tier.nodes, tier.names) for tier in policy.spec.tiers)
 
 
 def _facts(owner: Workload | Job | Scale) -> object:

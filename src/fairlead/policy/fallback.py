@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from fairlead.kube.node import Node
 from fairlead.kube.pod import Pod
-from fairlead.policy.marks import Marks
+from fairlead.policy.marks import PROBE_S, Marks
 from fairlead.policy.model import PlacementPolicy
 from fairlead.policy.nodes import tier_of_node
 from fairlead.policy.standing import Standing
@@ -43,6 +43,10 @@ PROMISES = ("TriggeredScaleUp", "Nominated")
 _AWAY_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 _SHOWS_UP_S = 60.0  # a pod that was admitted is in the watch well before
+
+_PROMISED_TIMES = 3
+"""An autoscaler that finds no capacity promises a node again and again: a pod waits at most this many times
+``after`` from when it became Unschedulable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,19 +139,27 @@ def decide(
         name = tiers[waiter.tier].name
         if why := _why_delete(waiter, name, marks, now, late=now >= ends[waiter.uid]):
             deletions.append(Deletion(waiter.uid, waiter.pod, name, why))
-    times = [end for end in ends.values() if end > now]
+    times = list(ends.values())
+    times += [mark.probe_since.timestamp() + PROBE_S / 2 for _, mark in marks if mark.probe_since is not None]
+    times = [time for time in times if time > now]
     if (change := marks.next_change(now)) is not None:
         times.append(change)
     return Decision(marks, tuple(deletions), min(times, default=None), frozenset(appeared), nodes)
 
 
 def waiters_of(
-    standing: Standing, marks: Marks, promised: Callable[[str], float | None], ours: Collection[str] = ()
+    standing: Standing,
+    marks: Marks,
+    promised: Callable[[str], float | None],
+    ours: Collection[str] = (),
+    *,
+    hoped: Callable[[str], float | None] = lambda uid: None,
 ) -> list[Waiter]:
     """The pods of a group that wait for the tier they were sent to.
 
     `promised` tells by UID when somebody last promised the pod a place: a triggered scale-up, a
-    nomination. `ours` are names of our own scheduler, which tries other tiers without deleting anybody.
+    nomination; `hoped`, when a node came that may be for it. `ours` are names of our own scheduler, which
+    tries other tiers without deleting anybody.
     """
     if standing.policy.spec.enforce != "required":
         return []  # nobody waits for a tier's sake
@@ -157,9 +169,11 @@ def waiters_of(
         meta = held.pod.metadata
         if held.tier is None or not held.member.token or held.pod.spec.scheduler_name in ours:
             continue
-        since = unschedulable_since(held.pod, promised(meta.uid))
-        if since is None:
+        began = unschedulable_since(held.pod)
+        if began is None:
             continue
+        latest = began + (_PROMISED_TIMES - 1) * standing.policy.spec.fallback.after_s
+        since = max(began, min(promised(meta.uid) or began, latest), hoped(meta.uid) or began)
         stays = ""
         if held.workload.job:
             stays = "pods of Jobs may go to further tiers as they are"
@@ -199,11 +213,8 @@ def nodes_of(policy: PlacementPolicy, nodes: Iterable[Node]) -> Nodes:
     return Nodes(schedulable, tuple(everything))
 
 
-def unschedulable_since(pod: Pod, restarted: float | None = None) -> float | None:
-    """From when a pod's patience counts, None when it is not Unschedulable.
-
-    `restarted` is when somebody last promised it a place: a triggered scale-up, a nomination.
-    """
+def unschedulable_since(pod: Pod) -> float | None:
+    """From when a pod's patience counts, None when it is not Unschedulable."""
     if pod.spec.node_name or pod.terminal or pod.metadata.deletion_timestamp is not None:
         return None
     for condition in pod.status.conditions:
@@ -211,7 +222,7 @@ def unschedulable_since(pod: Pod, restarted: float | None = None) -> float | Non
             if condition.status != "False" or condition.reason != "Unschedulable":
                 return None
             began = condition.last_transition_time or pod.metadata.creation_timestamp
-            return max(began.timestamp() if began is not None else 0.0, restarted or 0.0)
+            return began.timestamp() if began is not None else 0.0
     return None
 
 
@@ -258,9 +269,10 @@ def _probe_seen(marks: Marks, tier: str, index: int, probes: Probes, now: float)
             return marks.succeeded(tier)
         return marks.released(tier, mark.probe)
     since = mark.probe_since.timestamp() if mark.probe_since is not None else now
-    if mark.probe not in probes.present and now >= since + _SHOWS_UP_S:
-        return marks.released(tier, mark.probe)
-    return marks
+    if mark.probe in probes.present:
+        # It may wait longer than a probe is good for: a long `after`, or a node that is on its way.
+        return marks.renewed(tier, mark.probe, now) if now >= since + PROBE_S / 2 else marks
+    return marks.released(tier, mark.probe) if now >= since + _SHOWS_UP_S else marks
 
 
 def _patience_ends(waiter: Waiter, nodes: Nodes, after_s: float) -> float:

@@ -103,6 +103,13 @@ class Marks:
             return self if mark.probe == token else None
         return self._with(tier, msgspec.structs.replace(mark, probe=token, probe_since=_moment(now)))
 
+    def renewed(self, tier: str, token: str, now: float) -> Marks:
+        """The pod that tries is there and still waits: it goes on being the one."""
+        mark = self._by_tier.get(tier)
+        if mark is None or mark.probe != token:
+            return self
+        return self._with(tier, msgspec.structs.replace(mark, probe_since=_moment(now)))
+
     def released(self, tier: str, token: str) -> Marks:
         """The pod that tried is gone and nobody knows how it went: another may try."""
         mark = self._by_tier.get(tier)

@@ -168,6 +168,7 @@ class RebalancerDoor(Door):
     async def _passes(self, client: Client, events: EventLane) -> None:
         if not await self._synced_or_stopping():
             return
+        self.machine.took_over()
         _log.info("synced", policies=len(self._around.policies.policies))
         while not self._stopping.is_set():
             self._news.clear()

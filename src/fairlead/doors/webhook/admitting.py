@@ -159,7 +159,9 @@ class Admission:
 
     async def _probe(self, place: Place, tiers: Tiers, placing: Placing, token: str) -> str:
         """The pod's own tier, if it is unavailable and this pod is the one that tries it; else nothing."""
-        own = placing.choice.own
+        own, workload = placing.choice.own, place.workload
+        if workload.job or not workload.recreated:
+            return ""  # it may go to further tiers as it is, so it tells nothing of this one
         if own is None or placing.choice.why not in ("fallback", "stuck"):
             return ""
         tier, policy, now = tiers.tiers[own].name, place.policy.name, self._now()
