@@ -12,13 +12,17 @@ from typing import Any
 
 import pytest
 import yaml
+from structlog.testing import capture_logs
 
+from fairlead.client import config as kubeconfig
 from fairlead.client.api import Client
+from fairlead.client.connection import Connection
 from fairlead.doors.marks import LiveMarks, config_map_name
 from fairlead.doors.policies import LivePolicies
 from fairlead.policy.marks import Marks
 from fairlead.policy.names import POLICIES
 from support.cluster import Cluster
+from support.faults import Answer, Faithful, FaultProxy, RequestFault
 from support.policies import add_policy, plain_policy, serve_policies
 from support.wire import MERGE_PATCH, PATIENCE_S
 
@@ -81,6 +85,19 @@ def kept(cluster: Cluster, request: pytest.FixtureRequest, tmp_path: Path) -> Ke
 def stored(cluster: Cluster, tmp_path: Path) -> Kept:
     """A policy of the cluster."""
     return Kept(cluster, "cluster", tmp_path)
+
+
+@pytest.fixture
+def filed(cluster: Cluster, tmp_path: Path) -> Kept:
+    """A policy of a file."""
+    return Kept(cluster, "file", tmp_path)
+
+
+class Forbidden(Faithful):
+    """Nobody may read ConfigMaps."""
+
+    def on_request(self, method: str, path: str) -> RequestFault | None:
+        return Answer(403, "Forbidden") if "configmaps" in path else None
 
 
 async def until(marks: LiveMarks, policy: str, holds: Any) -> None:
@@ -159,3 +176,17 @@ async def test_marks_that_nobody_can_read_are_as_none_and_are_replaced(stored: K
         await marks.change(stored.name, lambda found: found.failed("spot", time.time()))
         assert list(stored.stored()) == ["spot"]
         assert "since" in stored.stored()["spot"]
+
+
+async def test_a_door_that_may_not_read_marks_does_without_and_says_so_once(filed: Kept) -> None:
+    upstream = kubeconfig.load(filed.cluster.kubeconfig)
+    with capture_logs() as said:
+        async with (
+            asyncio.timeout(PATIENCE_S),
+            FaultProxy(upstream, Forbidden()) as proxy,
+            Connection(proxy.target) as connection,
+            filed.door(Client(connection)) as marks,
+        ):
+            assert marks.is_synced
+            assert not list(marks.of(filed.name))
+    assert [one["log_level"] for one in said if one["event"] == "marks_unread"] == ["warning"]

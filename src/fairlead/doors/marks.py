@@ -23,7 +23,7 @@ from fairlead.client.reflector import Reflector
 from fairlead.client.wire import version_number
 from fairlead.doors.namespaces import in_namespace
 from fairlead.doors.policies import LivePolicies
-from fairlead.errors import BadObject, Conflict, FairleadError, NotFound
+from fairlead.errors import ApiError, BadObject, Conflict, FairleadError, NotFound, Unreachable
 from fairlead.kube.meta import ObjectMeta
 from fairlead.kube.resources import known
 from fairlead.policy.marks import Mark, Marks
@@ -40,6 +40,7 @@ _CONFIG_MAP = known("ConfigMap")
 _LABEL = "fairlead.dev/marks"
 _KEY = "marks"
 _TRIES = 8  # each lost race means that somebody else got on
+_AGAIN_S = 5.0  # rights may be granted later
 
 
 def config_map_name(policy: str) -> str:
@@ -109,6 +110,7 @@ class LiveMarks:
     async def run(self) -> None:
         """Follow the ConfigMaps for ever; without a policy of a file there is nothing to follow."""
         await self._files.wait()
+        await self._allowed()
         reflector = Reflector(
             self._client,
             _CONFIG_MAP,
@@ -124,6 +126,22 @@ class LiveMarks:
                 if reflector.view.resume is not None:
                     self._maps_read.set()
                 self._tell()
+
+    async def _allowed(self) -> None:
+        """Wait until ConfigMaps may be read. Marks are advice: until then there are none."""
+        while True:
+            try:
+                await self._client.read(f"{_CONFIG_MAP.path(self._namespace)}?limit=1")
+                return
+            except ApiError as error:
+                if error.code == 403 and not self._maps_read.is_set():
+                    why = "marks of policies from a file are not known: every tier counts as available"
+                    _log.warning("marks_unread", reason=str(error), result=why)
+                    self._maps_read.set()
+                    self._tell()
+            except Unreachable:
+                pass  # the watches of others say so
+            await asyncio.sleep(_AGAIN_S)
 
     def of(self, policy: str) -> Marks:
         """The marks of a policy; none of a policy that is not known."""
