@@ -127,6 +127,15 @@ class TestDemandedPods:
         assert (own[:desired].count(0), own[:desired].count(1)) == tiers.split(desired)
         assert own.count(1) >= demand.of(desired + more)
 
+    @given(demands, st.integers(0, 40), st.integers(0, 60), st.integers(0, 60))
+    def test_are_counted_without_walking_their_slots(
+        self, demand: Demand, desired: int, first: int, more: int
+    ) -> None:
+        tiers = Tiers([SPOT, Tier("b", min=2), Tier("safe", min="pdb")], demand, desired)
+        for index in range(3):
+            walked = [slot for slot in range(first + 1, first + more + 1) if tiers.of_slot(slot) == index]
+            assert tiers.among(first, first + more, index) == len(walked)
+
     def test_come_before_other_mins_and_those_before_the_tiers_in_order(self) -> None:
         kept = [Tier("spot", volatile=True, max=3), Tier("b", min=1), Tier("safe", min="pdb")]
         tiers = Tiers(kept, Demand(min_available=2), 8)
