@@ -8,17 +8,22 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fairlead.doors.marks import config_map_name
 from fairlead.rig.installed import NAMESPACE, shipped_objects, shipped_rights
 from support.shipped import Obj, Right, Shipped, rights_in, rights_without, shipped_on
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
-# Its own; what it may because it follows policies is any door's.
-RIGHTS = rights_in(shipped_objects("rbac.yaml"))
+# Its own, and what no door needs but for policies of a file; the rest of what it may because it follows
+# policies is any door's.
+OF_FILES = [one for one in rights_in(shipped_objects("policies/rbac.yaml")) if one.resource == "configmaps"]
+RIGHTS = sorted([*rights_in(shipped_objects("rbac.yaml")), *OF_FILES])
+FILED = "filed"
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +44,10 @@ def end(cluster: Shipped) -> None:
     cluster.plane.kubectl("delete", "leases", "--all", f"--namespace={NAMESPACE}")
     cluster.plane.kubectl("delete", "placementpolicies", "--all")
     cluster.plane.kubectl("taint", "node", "node-2", "rights-", check=False)
+    cluster.plane.kubectl("uncordon", "node-1")
+    cluster.plane.kubectl(
+        "delete", "configmap", config_map_name(FILED), f"--namespace={NAMESPACE}", "--ignore-not-found"
+    )
 
 
 def pod(name: str, namespace: str, *, cpu: str = "100m", claim: str = "", **spec: Any) -> Obj:
@@ -237,6 +246,14 @@ def tolerate(cluster: Shipped, namespace: str) -> None:
     cluster.apply(policy, governed)
 
 
+def interrupt(cluster: Shipped, namespace: str) -> None:
+    """A tier of a file's policy loses its only node; where its marks go is something that nobody watches."""
+    marks = {"name": config_map_name(FILED), "namespace": NAMESPACE}
+    cluster.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": marks})
+    cluster.schedulers[-1].wait_for("synced")
+    cluster.plane.kubectl("cordon", "node-1")
+
+
 def many(cluster: Shipped, namespace: str) -> None:
     cluster.apply(*(pod(f"many-{index}", namespace, cpu="10m") for index in range(20)))
 
@@ -247,14 +264,23 @@ def nothing(cluster: Shipped, namespace: str) -> None:
 
 Deed = Callable[[Shipped, str], None]
 TWO_AT_ONCE = ("--leader-elect=false",)
+FROM_FILE = (f"--policies={Path(__file__).with_name('policy-of-a-file.yaml')}",)
 
-# Verbs beyond listing and watching, what uses them, and with which flags.
+# Verbs that are not used by starting alone, what uses them, and with which flags.
 DEEDS: dict[Right, tuple[Deed, tuple[str, ...]]] = {
     Right("", "pods/binding", "create"): (bind, ()),
     Right("", "events", "create"): (bind, ()),
     Right("", "pods/status", "patch"): (hold, ()),
     Right("", "events", "patch"): (hold_twice_for_the_same_reason, ()),
     Right("", "pods", "patch"): (tolerate, ()),
+    # Promises of nodes are listened to where there are policies.
+    Right("", "events", "list"): (tolerate, ()),
+    Right("", "events", "watch"): (tolerate, ()),
+    Right("", "configmaps", "list"): (nothing, FROM_FILE),
+    Right("", "configmaps", "watch"): (nothing, FROM_FILE),
+    Right("", "configmaps", "create"): (interrupt, FROM_FILE),
+    Right("", "configmaps", "get"): (interrupt, FROM_FILE),
+    Right("", "configmaps", "update"): (interrupt, FROM_FILE),
     Right("", "pods/eviction", "create"): (preempt, ()),
     Right("", "pods", "delete"): (preempt, ("--evict=delete",)),
     Right("", "persistentvolumeclaims", "patch"): (claim, ()),
@@ -269,7 +295,7 @@ DEEDS: dict[Right, tuple[Deed, tuple[str, ...]]] = {
 
 
 def deed_for(right: Right) -> tuple[Deed, tuple[str, ...]]:
-    if right.verb in ("list", "watch"):
+    if right not in DEEDS and right.verb in ("list", "watch"):
         return nothing, ()
     return DEEDS[right]
 

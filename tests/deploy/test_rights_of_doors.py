@@ -32,6 +32,8 @@ SELDOM = {
     # Read by the rebalancer only, but every door may bring it along.
     Right("fairlead.dev", "placementledgers", "list"),
     Right("fairlead.dev", "placementledgers", "watch"),
+    # For policies of a file or of flags only: seen in the scheduler's own tests.
+    *(Right("", "configmaps", verb) for verb in ("create", "get", "list", "watch", "update")),
 }
 
 
