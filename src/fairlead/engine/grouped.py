@@ -154,7 +154,8 @@ class Grouped:
 
     def _rolling(self, standing: Standing) -> str:
         for workload in standing.workloads:
-            several = len(self._revisions.get(_named(workload), ())) > 1
+            # A StatefulSet with several revisions may stay like that; its status tells.
+            several = workload.kind != "StatefulSet" and len(self._revisions.get(_named(workload), ())) > 1
             if several or rolls_out(workload, self._owners):
                 return f"{workload.kind} {workload.namespace}/{workload.name}"
         return ""

@@ -22,6 +22,7 @@ __all__ = [
     "PriorityClass",
     "Scale",
     "Service",
+    "UpdateStrategy",
     "Workload",
     "WorkloadSpec",
 ]
@@ -40,6 +41,19 @@ class Ordinals(Object, frozen=True, gc=False):
     start: Int32 = 0
 
 
+class RollingUpdate(Object, frozen=True, gc=False):
+    """How a StatefulSet is rolled out; below `partition` its pods keep their revision."""
+
+    partition: Int32 = 0
+
+
+class UpdateStrategy(Object, frozen=True, gc=False):
+    """When a StatefulSet makes its pods anew: by itself, or (OnDelete) when somebody deletes them."""
+
+    type: str = ""
+    rolling_update: RollingUpdate | None = None
+
+
 class WorkloadSpec(Object, frozen=True, gc=False):
     """What Deployment, ReplicaSet, StatefulSet and ReplicationController have in common."""
 
@@ -47,6 +61,7 @@ class WorkloadSpec(Object, frozen=True, gc=False):
     selector: LabelSelector | None = None
     template: PodTemplate = PodTemplate()
     ordinals: Ordinals | None = None
+    update_strategy: UpdateStrategy | None = None
 
 
 class WorkloadStatus(Object, frozen=True, gc=False):
@@ -56,6 +71,10 @@ class WorkloadStatus(Object, frozen=True, gc=False):
     ready_replicas: Int32 = 0
     updated_replicas: Int32 = 0
     observed_generation: Int64 = 0
+    current_revision: str = ""
+    """A StatefulSet's revision that was rolled out to the end."""
+    update_revision: str = ""
+    """Its revision that is, or is being, rolled out."""
 
 
 class Workload(Object, frozen=True, gc=False):

@@ -1,6 +1,7 @@
 """Which group a pod is in, how the group's ledger is called, and a group's pods as its ledger sees them.
 
-Under ``groupBy: workload`` each revision is a group of its own; label and policy groups ignore revisions.
+Under ``groupBy: workload`` each revision is a group of its own, but for StatefulSets, whose ordinals
+number all revisions together and which may stay mixed for good; label and policy groups ignore revisions.
 A group never spans namespaces. The subtle thing is a bare pod under ``groupBy: workload``: it is alone
 in its group and always holds slot 1, so it needs no ledger (`GroupKey.alone`).
 """
@@ -108,7 +109,8 @@ def group_of(policy: PlacementPolicy, workload: Workload, labels: Mapping[str, s
     if by == "policy":
         return GroupKey(policy.name, workload.namespace, "*")
     name = name_of(workload)
-    return GroupKey(policy.name, workload.namespace, name, workload.revision, alone=workload.bare)
+    revision = "" if workload.kind == "StatefulSet" else workload.revision
+    return GroupKey(policy.name, workload.namespace, name, revision, alone=workload.bare)
 
 
 def name_of(workload: Workload) -> str:

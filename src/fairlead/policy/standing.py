@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from fairlead.kube.meta import OwnerReference
 from fairlead.kube.pod import Pod
-from fairlead.kube.workloads import PodDisruptionBudget
+from fairlead.kube.workloads import PodDisruptionBudget, UpdateStrategy
 from fairlead.kube.workloads import Workload as Owner
 from fairlead.policy.demands import alike, tiers_of_group
 from fairlead.policy.groups import GroupKey, Member, group_of, member_of
@@ -171,15 +171,26 @@ def is_ready(pod: Pod) -> bool:
 
 
 def rolls_out(workload: Workload, owners: Owners) -> bool:
-    """Whether a Deployment's controller has yet to see its template, or to make pods of it."""
-    if workload.kind != "Deployment":
+    """Whether a Deployment's or StatefulSet's controller has yet to see its template, or to make pods of it.
+
+    A partition of a StatefulSet, and all of one that is updated on deletion, keeps its revision for good.
+    """
+    if workload.kind not in ("Deployment", "StatefulSet"):
         return False
-    reference = OwnerReference("Deployment", workload.name, workload.uid, workload.api_version)
+    reference = OwnerReference(workload.kind, workload.name, workload.uid, workload.api_version)
     found = owners.owner(reference, workload.namespace)
-    return isinstance(found, Owner) and (
-        found.status.observed_generation < found.metadata.generation
-        or found.status.updated_replicas < found.spec.replicas
-    )
+    if not isinstance(found, Owner):
+        return False
+    status, wanted = found.status, found.spec.replicas
+    if status.observed_generation < found.metadata.generation:
+        return True
+    if workload.kind == "Deployment":
+        return status.updated_replicas < wanted
+    strategy = found.spec.update_strategy or UpdateStrategy()
+    if strategy.type == "OnDelete" or status.update_revision == status.current_revision:
+        return False
+    kept = strategy.rolling_update.partition if strategy.rolling_update is not None else 0
+    return status.updated_replicas < wanted - kept
 
 
 def _counts(standing: Standing) -> tuple[int, ...]:
