@@ -137,3 +137,17 @@ async def test_the_trouble_of_one_policy_does_not_stop_the_others(cluster: Clust
         outcome = await waiting.carry(policy("bad", match={"namespaces": ["elsewhere"]}))
         assert not waiting.is_there
         assert outcome.wake_at is not None
+
+
+async def test_a_move_is_not_sent_once_a_rollout_began_or_its_tier_was_marked(cluster: Cluster) -> None:
+    async with cluster.client() as client:
+        for what in ("rollout", "mark"):
+            picture, marks = Picture().pods("d1", "d1", "d2"), Written(client)
+            carrying = Carrying(picture.machine, marks, Metrics(), Clock(wall=_now))
+            move = picture.move()
+            assert carrying.holds(move, Marks())
+            if what == "rollout":
+                picture.deployment(3, updatedReplicas=1)
+            else:
+                marks.kept[picture.policy.name] = Marks().failed("spot", _now().timestamp())
+            assert not carrying.holds(move, Marks())

@@ -198,7 +198,7 @@ def test_a_second_replica_takes_over_when_the_first_is_killed(corner: Rebalanced
 
     first.signal(signal.SIGTERM)
     assert first.ended() == 0, first.text()
-    second.wait_for("leading")
+    second.wait_for("synced")
     corner.lose(*corner.nodes("spot"))
     corner.lies("web", on_demand=5)
     assert not first.log("moved")

@@ -88,6 +88,13 @@ def test_a_pod_under_two_budgets_cannot_be_evicted() -> None:
     assert picture.waits() == "web-3 has more than one PodDisruptionBudget: a, b"
 
 
+def test_a_budget_with_an_empty_selector_protects_every_pod_from_eviction() -> None:
+    picture = strayed().add(budget("all", {}, 0))
+    assert picture.waits() == "PodDisruptionBudget all does not let web-3 go now"
+    picture.add(budget("web", {"app": "web"}, 1))
+    assert picture.waits() == "web-3 has more than one PodDisruptionBudget: all, web"
+
+
 def test_never_a_pod_that_nobody_recreates() -> None:
     picture = Picture(policy(groupBy="policy"))
     picture.add(*(picture.web(f"bare-{number}", "d1", owner=None) for number in range(1, 4)))

@@ -4,6 +4,8 @@ Counted as kube-scheduler does, from ``status.disruptionsAllowed``: a budget wit
 matches nothing, pods without labels match none, and pods already in ``status.disruptedPods`` cost
 nothing. The subtle thing: evictions that we have sent but not yet seen in the status must be
 counted too, or two preemptors of one moment would spend the same allowance.
+
+The eviction API differs in one thing, which `empty_matches` chooses: an empty selector matches every pod.
 """
 
 from __future__ import annotations
@@ -23,9 +25,10 @@ class Budgets:
     Invariant: `version` grows whenever an answer could change, `grown` whenever more could be allowed.
     """
 
-    __slots__ = ("_budgets", "_in_flight", "_memo", "_spending", "grown", "version")
+    __slots__ = ("_budgets", "_empty", "_in_flight", "_memo", "_spending", "grown", "version")
 
-    def __init__(self, budgets: Iterable[PodDisruptionBudget] = ()) -> None:
+    def __init__(self, budgets: Iterable[PodDisruptionBudget] = (), *, empty_matches: bool = False) -> None:
+        self._empty = empty_matches
         self._budgets: dict[str, dict[str, PodDisruptionBudget]] = {}
         self._in_flight: dict[str, tuple[str, ...]] = {}  # pod uid → budgets it spends from
         self._spending: dict[str, int] = {}  # the same, counted by budget
@@ -66,13 +69,15 @@ class Budgets:
     def of(self, pod: Pod) -> tuple[PodDisruptionBudget, ...]:
         """The budgets that protect `pod`, in order of name."""
         budgets = self._budgets.get(pod.metadata.namespace)
-        if not budgets or not pod.metadata.labels:
+        if not budgets or not (pod.metadata.labels or self._empty):
             return ()
         key = (pod.metadata.namespace, tuple(sorted(pod.metadata.labels.items())))
         found = self._memo.get(key)
         if found is None:
             found = tuple(
-                budget for _, budget in sorted(budgets.items()) if _protects(budget, pod.metadata.labels)
+                budget
+                for _, budget in sorted(budgets.items())
+                if _protects(budget, pod.metadata.labels, empty=self._empty)
             )
             self._memo[key] = found
         return found
@@ -114,9 +119,9 @@ class Budgets:
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 
 
-def _protects(budget: PodDisruptionBudget, labels: Mapping[str, str]) -> bool:
+def _protects(budget: PodDisruptionBudget, labels: Mapping[str, str], *, empty: bool) -> bool:
     selector = budget.spec.selector
-    if selector is None or selector.empty:
+    if selector is None or (selector.empty and not empty):
         return False
     return all(_legal(one) for one in selector.match_expressions) and matches(selector, labels)
 

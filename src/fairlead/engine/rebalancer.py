@@ -195,7 +195,7 @@ class Rebalancer:
                 self._nodes,
                 {policy.name: self._nodes_of(policy) for policy in self.policies},
                 marks,
-                Budgets(self._groups.all_budgets()),
+                Budgets(self._groups.all_budgets(), empty_matches=True),  # as the eviction API has it
                 self._snapshot,
                 self.history,
                 self._template,
@@ -226,6 +226,11 @@ class Rebalancer:
     def refused(self, move: Move, now: float) -> None:
         """The eviction was refused, or was not sent after all."""
         self.history.refused(move.group, now)
+
+    def at_rest(self, move: Move, now: float) -> bool:
+        """Whether the group of a planned move is not being rolled out, and still has the pod."""
+        standing = self._of(move, now)
+        return standing is not None and not standing.rolling
 
     def still_there(self, uid: str, pod: str) -> bool:
         """Whether a pod is as it was when something was decided about it, and not on its way out."""

@@ -87,7 +87,7 @@ class Carrying:
         planned = self._machine.plan(marks, self._now())
         self._metrics.waiting.set(len(planned.waits))
         for move in planned.moves:
-            if move.policy in marks:
+            if move.policy in marks and self.holds(move, marks[move.policy]):
                 await self._move(move, client, events)
         return Outcome(marks, tuple(deletions), planned, _first(*wakes, planned.wake_at))
 
@@ -135,6 +135,13 @@ class Carrying:
         self._metrics.passed_on.labels(policy.name, deletion.tier).inc()
         _log.info("passed_on", pod=deletion.pod, tier=deletion.tier, why=deletion.why)
         return True
+
+    def holds(self, move: Move, marks: Marks) -> bool:
+        """Whether nothing came in between while other moves were being sent."""
+        tier = move.to_tier
+        if self._marks.of(move.policy).get(tier) != marks.get(tier):
+            return False
+        return self._machine.at_rest(move, self._now())
 
     async def _move(self, move: Move, client: Client, events: EventLane) -> None:
         if not self._machine.still_there(move.uid, move.pod):
