@@ -105,7 +105,9 @@ class Placement:
         now, marks = self._now(), self.marks[policy.name]
         key = group_of(policy, workload, pod.metadata.labels)
         skipped = frozenset(tier for tier, _ in marks)
-        tried = frozenset(tier for tier in skipped if marks.may_probe(tier, now))
+        # Who may go to further tiers as it is tells nothing of its own.
+        steered = workload.recreated and not workload.job
+        tried = frozenset(tier for tier in skipped if steered and marks.may_probe(tier, now))
         if key.alone:
             return place_alone(policy, workload, Tiers(policy.spec.tiers), unavailable=skipped)
         self._numbers += 1
