@@ -97,7 +97,8 @@ class State:
                     owner_references=(reference,),
                 )
             )
-            workload = replace(workload_of(one, self, namespace), ordinal=None)
+            # The pod shown hangs on its Deployment directly; whose template it is, makes it anew.
+            workload = replace(workload_of(one, self, namespace), ordinal=None, recreated=True)
             labels, annotations = template.metadata.labels, template.metadata.annotations
             found[namespace, kind, name] = Subject(workload, labels, annotations, owner.desired, spec)
         for pod in self.pods:
