@@ -4,6 +4,8 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 ARGS ?=
+# Tests of clusters wait more than they compute: more workers than cores, each with clusters of its own.
+WORKERS ?= 4
 
 .PHONY: help
 help: ## this list
@@ -28,7 +30,7 @@ demo: setup ## the main job on the embedded cluster (ARGS="--help" for more)
 .PHONY: test
 test: setup ## everything, at reduced, seeded counts (what CI runs)
 	@$(BIN)/python -m fairlead.rig.build --optional
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 .PHONY: check
 check: setup ## ruff, mypy strict, import-linter, fast tests
