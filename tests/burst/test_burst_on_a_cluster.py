@@ -109,9 +109,16 @@ def test_a_burst_node_that_is_cordoned_or_not_ready_is_named_to_those_who_wait(o
     assert f"node {virtual} is cordoned, not ready or to be removed" in ours.held("second")
     ours.cluster.patch("Node", virtual, {"spec": {"unschedulable": None}})
     ours.lies("second", virtual=1)
+    # Whether a scheduler hears first of the node or of a pod is open: so the pod waits already.
+    ours.cluster.patch("Node", virtual, {"spec": {"unschedulable": True}})
     ours.cluster.host.set_unready(virtual)
+    ours.cluster.wait(lambda: not is_ready(ours.cluster.get("Node", virtual)), f"{virtual} to be unready")
     ours.pod("third")
-    assert f"node {virtual} is cordoned, not ready or to be removed" in ours.held("third")
+    ours.held("third")
+    ours.cluster.patch("Node", virtual, {"spec": {"unschedulable": None}})
+    ours.pod("fourth")
+    assert f"node {virtual} is cordoned, not ready or to be removed" in ours.held("fourth")
+    assert "nodeName" not in ours.cluster.get("Pod", "third")["spec"]
 
 
 def test_a_full_burst_node_holds_pods_until_there_is_room(ours: Bursting):

@@ -10,6 +10,7 @@ import contextlib
 import http.client
 import json
 import os
+import random
 import signal
 import socket
 import ssl
@@ -29,6 +30,7 @@ __all__ = ["Guard", "Program", "answers", "free_ports", "wait_until"]
 
 _TAIL_BYTES = 3000
 _POLL_S = 0.03
+_LISTENING = range(20_000, 32_000)
 
 
 class Guard:
@@ -177,11 +179,23 @@ def answers(port: int, path: str, *, tls: ssl.SSLContext | None = None) -> bool:
 
 
 def free_ports(number: int) -> list[int]:
-    """Loopback ports nobody listens on now. Somebody may take one before it is used: starting retries."""
-    sockets = [socket.socket() for _ in range(number)]
+    """Loopback ports nobody listens on now.
+
+    They are below those that outgoing connections get, so that only another listener could take one before
+    it is used; it would have to pick the same of thousands.
+    """
+    sockets: list[socket.socket] = []
     try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
+        for port in random.SystemRandom().sample(_LISTENING, len(_LISTENING)):
+            if len(sockets) == number:
+                break
+            one = socket.socket()
+            try:
+                one.bind(("127.0.0.1", port))
+            except OSError:
+                one.close()  # somebody has it
+            else:
+                sockets.append(one)
         return [int(one.getsockname()[1]) for one in sockets]
     finally:
         for one in sockets:
