@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 ARGS ?=
 # Tests of clusters wait more than they compute: more workers than cores, each with clusters of its own.
-WORKERS ?= 4
+WORKERS ?= 3
 
 .PHONY: help
 help: ## this list

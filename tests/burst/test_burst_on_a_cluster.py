@@ -109,10 +109,10 @@ def test_a_burst_node_that_is_cordoned_or_not_ready_is_named_to_those_who_wait(o
     assert f"node {virtual} is cordoned, not ready or to be removed" in ours.held("second")
     ours.cluster.patch("Node", virtual, {"spec": {"unschedulable": None}})
     ours.lies("second", virtual=1)
-    # Whether a scheduler hears first of the node or of a pod is open: so the pod waits already.
+    # It is the taint that keeps pods off, and somebody else sets it; until then the node stays cordoned.
     ours.cluster.patch("Node", virtual, {"spec": {"unschedulable": True}})
     ours.cluster.host.set_unready(virtual)
-    ours.cluster.wait(lambda: not is_ready(ours.cluster.get("Node", virtual)), f"{virtual} to be unready")
+    ours.cluster.wait(lambda: "not-ready" in str(ours.cluster.get("Node", virtual)["spec"]), "the taint")
     ours.pod("third")
     ours.held("third")
     ours.cluster.patch("Node", virtual, {"spec": {"unschedulable": None}})
