@@ -29,6 +29,7 @@ __all__ = [
     "decide",
     "is_schedulable",
     "nodes_of",
+    "patient_since",
     "probes_of",
     "unschedulable_since",
     "waiters_of",
@@ -172,8 +173,8 @@ def waiters_of(
         began = unschedulable_since(held.pod)
         if began is None:
             continue
-        latest = began + (_PROMISED_TIMES - 1) * standing.policy.spec.fallback.after_s
-        since = max(began, min(promised(meta.uid) or began, latest), hoped(meta.uid) or began)
+        since = patient_since(began, promised(meta.uid), standing.policy)
+        since = max(since, hoped(meta.uid) or began)
         stays = ""
         if held.workload.job:
             stays = "pods of Jobs may go to further tiers as they are"
@@ -224,6 +225,16 @@ def unschedulable_since(pod: Pod) -> float | None:
             began = condition.last_transition_time or pod.metadata.creation_timestamp
             return began.timestamp() if began is not None else 0.0
     return None
+
+
+def patient_since(began: float, promised: float | None, policy: PlacementPolicy) -> float:
+    """From when patience counts that `began` with being Unschedulable, a node having been `promised` since.
+
+    A promise lets it begin anew, but only up to a limit: see `_PROMISED_TIMES`.
+    """
+    if promised is None:
+        return began
+    return max(began, min(promised, began + (_PROMISED_TIMES - 1) * policy.spec.fallback.after_s))
 
 
 def is_schedulable(node: Node) -> bool:

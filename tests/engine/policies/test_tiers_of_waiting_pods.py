@@ -220,6 +220,26 @@ def test_a_pod_for_which_a_node_is_on_its_way_is_patient_again():
     assert world.after(15).bound["default/b"] == "virtual"
 
 
+def test_promises_that_are_never_kept_end_a_pods_patience_at_three_times_its_length():
+    burst = policy("burst", BASE, BURST, groupBy="policy")
+    world = under(burst, things=[node("n1", cpu=1), VIRTUAL, pod("a"), pod("b", created=1)])
+    for _ in range(6):
+        world.after(59).tell(Promised("uid-default-b", EPOCH.timestamp() + world.now))
+    assert "default/b" not in world.bound
+    world.after(7).tell(Promised("uid-default-b", EPOCH.timestamp() + world.now))
+    assert world.after(1).bound["default/b"] == "virtual"
+
+
+def test_a_pod_that_is_sent_on_is_as_patient_with_promises_of_the_next_tier():
+    tiers = tuple({"name": tier, "nodes": {"tier": tier}} for tier in "abc")
+    full = [node(f"node-{tier}", cpu=1, labels={"tier": tier}) for tier in "abc"]
+    world = under(policy("abc", *tiers, fallback={"coolDown": "30m"}), things=[*full, pod("p", cpu=2)])
+    for _ in range(10):
+        world.after(60).tell(Promised("uid-default-p", EPOCH.timestamp() + world.now))
+    (marked,) = [action.after.keys() for action in world.log if isinstance(action, MarkTiers)]
+    assert marked == {"a"}
+
+
 def test_a_min_does_not_fall_back_unless_its_tier_says_so():
     spot_only = [node("spot-0", cpu=64, labels={"capacity": "spot"})]
     things = [*spot_only, *deployment(10), *(web(n) for n in range(10))]

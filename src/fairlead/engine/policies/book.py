@@ -241,9 +241,10 @@ class PolicyBook:
         reach = self._reaches[sent.policy.name]
         if since is not None:
             since = max(since, reach.sent_since(sent.choice, self._pods[uid].token))
-        began = self._patience.begin(uid, now, since)
-        if began is not None:
-            reach.look_at(began + sent.policy.spec.fallback.after_s)
+        if self._patience.begin(uid, now, since):
+            since = self._patience.since(uid, sent.policy)
+            assert since is not None
+            reach.look_at(since + sent.policy.spec.fallback.after_s)
 
     def promised(self, uid: str, at: float) -> None:
         """A waiting pod was promised a node, or somebody is making one for it: its patience begins anew."""
@@ -391,9 +392,9 @@ class PolicyBook:
             if key.policy != policy:
                 continue
             for uid in uids:
-                sent, since = self.sent.get(uid), self._patience.since(uid)
+                sent, governed = self.sent.get(uid), self._pods[uid]
+                since = self._patience.since(uid, governed.policy)
                 if since is not None and sent is not None and sent.choice.tier is not None:
-                    governed = self._pods[uid]
                     yield Waiter(uid, governed.pod.metadata.key, sent.choice.tier, governed.token, since)
 
     def _probes(self, policy: str) -> Probes:

@@ -1,10 +1,14 @@
 """From when each waiting pod's patience with its tier counts.
 
 It begins when the pod is first held for its tier, or began when its status says so: a restart must not
-begin it anew. Sent to another tier, or promised a node, a pod is patient again.
+begin it anew. Sent to another tier, or promised a node, a pod is patient again; how often a promise may do
+that is the same for every door (`fairlead.policy.fallback.patient_since`).
 """
 
 from __future__ import annotations
+
+from fairlead.policy.fallback import patient_since
+from fairlead.policy.model import PlacementPolicy
 
 __all__ = ["Patience"]
 
@@ -12,38 +16,36 @@ __all__ = ["Patience"]
 class Patience:
     """Times by the pods' UIDs."""
 
-    __slots__ = ("_moved", "_promised", "_since")
+    __slots__ = ("_began", "_moved", "_promised")
 
     def __init__(self) -> None:
-        self._since: dict[str, float] = {}
+        self._began: dict[str, float] = {}
         self._moved: dict[str, None] = {}  # what their status says is of another tier
         self._promised: dict[str, float] = {}
 
-    def begin(self, uid: str, now: float, since: float | None) -> float | None:
-        """A pod is held; from when it counts, None when it has begun before."""
-        if uid in self._since:
-            return None
-        began = now if since is None or uid in self._moved else min(since, now)
-        self._since[uid] = began = max(began, self._promised.get(uid, began))
-        return began
+    def begin(self, uid: str, now: float, since: float | None) -> bool:
+        """A pod is held; whether it had not begun before."""
+        if uid in self._began:
+            return False
+        self._began[uid] = now if since is None or uid in self._moved else min(since, now)
+        return True
 
-    def since(self, uid: str) -> float | None:
+    def since(self, uid: str, policy: PlacementPolicy) -> float | None:
         """From when it counts; None: the pod is not held."""
-        return self._since.get(uid)
+        began = self._began.get(uid)
+        return None if began is None else patient_since(began, self._promised.get(uid), policy)
 
     def moved(self, uid: str) -> None:
         """The pod is sent to another tier."""
-        self._since.pop(uid, None)
+        self._began.pop(uid, None)
         self._moved[uid] = None
 
     def promised(self, uid: str, at: float) -> None:
         """Somebody said that a node is on its way for the pod, or promised it one."""
-        self._promised[uid] = at = max(at, self._promised.get(uid, at))
-        if uid in self._since:
-            self._since[uid] = max(at, self._since[uid])
+        self._promised[uid] = max(at, self._promised.get(uid, at))
 
     def forget(self, uid: str) -> None:
         """The pod does not wait any more."""
-        self._since.pop(uid, None)
+        self._began.pop(uid, None)
         self._moved.pop(uid, None)
         self._promised.pop(uid, None)
