@@ -10,7 +10,7 @@ the start, and prefer their own.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from fairlead.errors import BadObject
@@ -31,7 +31,7 @@ from fairlead.policy.nodes import Term, intersect, nowhere, terms_of_tier
 from fairlead.policy.placing import Placing
 from fairlead.policy.workloads import PER_POD, REVISIONS, TEMPLATE_HASH, Workload
 
-__all__ = ["annotations_of", "patch", "patched", "warnings_of"]
+__all__ = ["annotations_of", "marks_for", "patch", "patched", "warnings_of"]
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -110,7 +110,7 @@ def warnings_of(pod: dict[str, Any], policy: PlacementPolicy, placing: Placing) 
 
 
 def annotations_of(policy: PlacementPolicy, placing: Placing) -> dict[str, str]:
-    """The marks of a slot, deletion cost included: for pods at admission, and for Bindings."""
+    """The marks of a slot, deletion cost included."""
     tier = placing.choice.tier
     found = {
         POLICY_ANNOTATION: policy.name,
@@ -124,17 +124,26 @@ def annotations_of(policy: PlacementPolicy, placing: Placing) -> dict[str, str]:
     return found
 
 
-def _mark(metadata: dict[str, Any], policy: PlacementPolicy, placing: Placing, called: str) -> None:
-    annotations = _object(metadata, "annotations", called)
+def marks_for(annotations: Mapping[str, Any], policy: PlacementPolicy, placing: Placing) -> dict[str, str]:
+    """The marks of a slot for a pod with these annotations: at admission, and on its Binding.
+
+    Who gave the pod a deletion cost of its own has the word on which pod goes first.
+    """
     wanted = annotations_of(policy, placing)
     if not _is_ours(annotations):
-        del wanted[DELETION_COST]  # the user's word on which pod goes first
+        del wanted[DELETION_COST]
+    return wanted
+
+
+def _mark(metadata: dict[str, Any], policy: PlacementPolicy, placing: Placing, called: str) -> None:
+    annotations = _object(metadata, "annotations", called)
+    wanted = marks_for(annotations, policy, placing)
     for name in (TIER_ANNOTATION, TOKEN_ANNOTATION):
         annotations.pop(name, None)
     metadata["annotations"] = annotations | wanted
 
 
-def _is_ours(annotations: dict[str, Any]) -> bool:
+def _is_ours(annotations: Mapping[str, Any]) -> bool:
     """Whether the deletion cost is ours to write: there is none, or an earlier call wrote it."""
     cost, earlier = annotations.get(DELETION_COST), read_mark(annotations)
     return cost is None or (earlier is not None and cost == str(-earlier.slot))

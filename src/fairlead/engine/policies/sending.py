@@ -17,11 +17,10 @@ from fairlead.kube.decode import convert
 from fairlead.kube.node import Node
 from fairlead.kube.pod import Pod, PodSpec
 from fairlead.kube.tolerations import Toleration, tolerated
-from fairlead.policy.admission import annotations_of, patched
+from fairlead.policy.admission import marks_for, patched
 from fairlead.policy.choice import Choice
-from fairlead.policy.groups import read_mark
 from fairlead.policy.model import PlacementPolicy
-from fairlead.policy.names import CAPACITY_ANNOTATION, DELETION_COST, EXCLUSIVE_LABEL, TIER_ANNOTATION
+from fairlead.policy.names import CAPACITY_ANNOTATION, EXCLUSIVE_LABEL, TIER_ANNOTATION
 from fairlead.policy.placing import Placing
 from fairlead.policy.workloads import Workload
 
@@ -86,13 +85,10 @@ def carried(
     `pod` is as the API shows it, `planned` as it was planned, `tier` that of the node, which under
     ``enforce: preferred`` may be another than the pod was sent to, or none.
     """
-    annotations = annotations_of(sent.policy, Placing(sent.slot, replace(sent.choice, tier=tier)))
-    if tier is None and TIER_ANNOTATION in pod.metadata.annotations:
+    known = pod.metadata.annotations
+    annotations = marks_for(known, sent.policy, Placing(sent.slot, replace(sent.choice, tier=tier)))
+    if tier is None and TIER_ANNOTATION in known:
         annotations[TIER_ANNOTATION] = ""  # an annotation can be changed by a Binding, not removed
-    earlier = read_mark(pod.metadata.annotations)
-    cost = pod.metadata.annotations.get(DELETION_COST)
-    if cost is not None and (earlier is None or cost != str(-earlier.slot)):
-        del annotations[DELETION_COST]  # the user's word on which pod goes first
     if tier is not None and sent.policy.spec.tiers[tier].exclusive:
         annotations[CAPACITY_ANNOTATION] = "exclusive"
     # Whatever let it be planned there must let it stay there, whichever tier it is of.
