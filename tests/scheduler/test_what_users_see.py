@@ -6,6 +6,7 @@ import urllib.error
 import urllib.request
 
 from support.scheduler import Shop, aside, in_process
+from support.wire import PATIENCE_S
 
 
 async def test_a_bound_pod_has_the_event_that_kubectl_describe_shows(ours: Shop):
@@ -82,9 +83,16 @@ def test_metrics_and_health_are_served_where_asked(ours: Shop):
     ours.bound("a")
     ours.held("big")
     process.wait_for("held")
-    text = get(f"{url}/metrics")
     profile = f'profile="{ours.scheduler}"'
-    assert f'scheduler_schedule_attempts_total{{{profile},result="scheduled"}} 1.0' in text
+
+    def counted() -> str:
+        text = get(f"{url}/metrics")
+        return (
+            text if f'scheduler_schedule_attempts_total{{{profile},result="scheduled"}} 1.0' in text else ""
+        )
+
+    # A bind counts once it was answered, and the API shows it before that.
+    text = ours.cluster.wait(counted, "the bind to be counted")
     assert f'scheduler_schedule_attempts_total{{{profile},result="unschedulable"}} 1.0' in text
     assert 'scheduler_pending_pods{queue="unschedulable"} 1.0' in text
     for name in (
@@ -114,8 +122,9 @@ def test_a_port_that_is_taken_is_an_error_with_a_name(ours: Shop):
 
 def get(url: str) -> str:
     try:
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
             text: str = answer.read().decode()
             return text
     except urllib.error.HTTPError as error:
-        return error.read().decode()
+        with error:
+            return error.read().decode()
