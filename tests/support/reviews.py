@@ -5,18 +5,20 @@ from __future__ import annotations
 import base64
 import io
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import aiohttp
 
-from fairlead.client.authority import Authority
+from fairlead.client.authority import Authority, KeyPair
 from fairlead.client.tls import client_context
 from fairlead.doors.health import serving
 from fairlead.doors.webhook.metrics import Metrics
 from fairlead.doors.webhook.registration import PATH
 from fairlead.doors.webhook.server import Admit, Endpoint, Shown
+
+Sessions = Callable[[KeyPair | None], aiohttp.ClientSession]
 
 
 def review(obj: Any, *, uid: str = "u1", namespace: str = "shop", **more: Any) -> dict[str, Any]:
@@ -78,12 +80,33 @@ def well_formed(body: bytes, uid: str) -> dict[str, Any]:
 @asynccontextmanager
 async def endpoint(admit: Admit) -> AsyncIterator[Caller]:
     """An endpoint on the loopback that answers with `admit`."""
-    authority, shown = Authority(), Shown()
+    async with guarded(admit) as (_, session, url):
+        yield Caller(session(None), url)
+
+
+@asynccontextmanager
+async def guarded(
+    admit: Admit, callers: Authority | None = None
+) -> AsyncIterator[tuple[Shown, Sessions, str]]:
+    """The same, with `callers` only for those who show a certificate of theirs.
+
+    Yields what is shown, what makes a session of somebody with a certificate (or without), and the URL.
+    """
+    authority, shown = Authority(), Shown(ask=callers is not None)
     shown.show(authority.server(["localhost"], ["127.0.0.1"]))
-    trusting = client_context(ca_pem=authority.pair.public.decode())
+    if callers is not None:
+        shown.trust(callers.pair.public.decode())
     metrics = Metrics()
-    answering = Endpoint(admit, metrics)
+    answering = Endpoint(admit, metrics, certified_only=callers is not None)
     answering.open()
+
+    def session(pair: KeyPair | None) -> aiohttp.ClientSession:
+        certificate = (pair.public.decode(), pair.private.decode()) if pair is not None else None
+        trusting = client_context(ca_pem=authority.pair.public.decode(), certificate=certificate)
+        made = aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusting))
+        stack.push_async_callback(made.close)
+        return made
+
     async with (
         serving(
             "127.0.0.1:0",
@@ -92,6 +115,6 @@ async def endpoint(admit: Admit) -> AsyncIterator[Caller]:
             routes=answering.routes,
             tls=shown.context,
         ) as url,
-        aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusting)) as session,
+        AsyncExitStack() as stack,
     ):
-        yield Caller(session, url)
+        yield shown, session, url

@@ -77,6 +77,12 @@ kube-scheduler is ready. Exits with 0 after SIGTERM or SIGINT.
 @click.option("--tls-cert-file", default="", metavar="FILE", help="Show this certificate, not our own.")
 @click.option("--tls-key-file", default="", metavar="FILE", help="Its key.")
 @click.option("--tls-ca-file", default="", metavar="FILE", help="Who signed it, to be registered.")
+@click.option(
+    "--client-ca-file",
+    default="",
+    metavar="FILE",
+    help="webhook: take reviews only from who shows a certificate that one of these authorities signed.",
+)
 @running_options
 def command(
     options: Options, doors: str, config_file: str | None, schedulers: tuple[str, ...], **flags: Any

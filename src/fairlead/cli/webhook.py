@@ -94,6 +94,13 @@ SIGINT, once what was under way is answered.
     help="Who signed it, to be registered; without it a caBundle that others inject is left alone.",
 )
 @click.option(
+    "--client-ca-file",
+    default="",
+    metavar="FILE",
+    help="Take reviews only from who shows a certificate that one of these authorities signed (PEM); read "
+    "again when it changes. Without it, from anybody who reaches the port.",
+)
+@click.option(
     "--rotation-wait",
     default="60s",
     show_default=True,

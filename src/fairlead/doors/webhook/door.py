@@ -11,12 +11,14 @@ import asyncio
 import ssl
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import structlog
 from aiohttp import web
 
 from fairlead.client.retry import Backoff
 from fairlead.doors.crds import ensure_crds
+from fairlead.doors.files import stamp_of
 from fairlead.doors.grouping import GroupsOfPods
 from fairlead.doors.marks import LiveMarks
 from fairlead.doors.owners import OwnersOfPods
@@ -34,6 +36,8 @@ __all__ = ["Settings", "WebhookDoor"]
 
 _log = structlog.get_logger(__name__)
 
+_LOOK_S = 5.0  # how often the file with callers' authorities is looked at
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -47,6 +51,7 @@ class Settings:
     tls_cert_file: str = ""
     tls_key_file: str = ""
     tls_ca_file: str = ""
+    client_ca_file: str = ""
     schedulers: tuple[str, ...] = ("fairlead",)
     rotation_wait_s: float = 60.0
     drain_s: float = 2.0
@@ -80,7 +85,7 @@ class WebhookDoor(Door):
             exempt=around.exempt,
             ours=settings.register,
         )
-        self._shown = Shown()
+        self._shown = Shown(ask=bool(settings.client_ca_file))
         self._certificates: Certificates = (
             Files(
                 settings.tls_cert_file,
@@ -129,12 +134,14 @@ class WebhookDoor(Door):
             schedulers=settings.schedulers,
             clock=around.clock,
         )
-        self._endpoint = Endpoint(admission, self._metrics)
+        self._endpoint = Endpoint(admission, self._metrics, certified_only=bool(settings.client_ca_file))
         self._stopping = asyncio.Event()
         self._registered = False
 
     async def prepare(self) -> None:
-        """Definitions and a certificate."""
+        """Definitions, a certificate, and who may call."""
+        if self._settings.client_ca_file:
+            self._trust_callers()
         await ensure_crds(self._client, clock=self._around.clock)
         await self._registration.publish(await self._certificates.first())
 
@@ -173,6 +180,7 @@ class WebhookDoor(Door):
                     self._groups.run(),
                     self._ledgers.run(),
                     self._marks.run(),
+                    self._follow_callers(),
                     self._serve(),
                 )
             ]
@@ -206,6 +214,30 @@ class WebhookDoor(Door):
                 wait_s = backoff.next_s(error.retry_after_s if isinstance(error, ApiError) else None)
                 _log.warning("not_registered", reason=str(error), wait_s=round(wait_s, 3))
                 await asyncio.sleep(wait_s)
+
+    def _trust_callers(self) -> None:
+        file = self._settings.client_ca_file
+        try:
+            self._shown.trust(Path(file).read_text(encoding="ascii"))
+        except (OSError, UnicodeDecodeError, BadInput) as error:
+            raise BadInput(f"--client-ca-file {file}: {error}") from error
+
+    async def _follow_callers(self) -> None:
+        """Read the authorities of callers again when their file changes; a bad one changes nothing."""
+        if not (file := self._settings.client_ca_file):
+            return
+        known = stamp_of(file)
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            stamp = stamp_of(file)
+            if stamp is None or stamp == known:
+                continue  # a file that is away for a moment is being replaced
+            known = stamp
+            try:
+                self._trust_callers()
+                _log.info("callers_reloaded", file=file)
+            except BadInput as error:
+                _log.error("callers_refused", reason=str(error))
 
     def stop(self) -> None:
         """See `Door`."""

@@ -24,7 +24,7 @@ class Metrics:
 
         self.admissions = counter(
             "fairlead_admissions_total",
-            "Reviews, by what became of them: patched, unchanged, malformed, failed",
+            "Reviews, by what became of them: patched, unchanged, malformed, unauthenticated, failed",
             "result",
         )
         self.admission_s = histogram(

@@ -7,6 +7,7 @@ decide: then the registration's failurePolicy says whether the pod goes on witho
 from __future__ import annotations
 
 import asyncio
+import math
 import ssl
 import time
 from collections.abc import Awaitable, Callable
@@ -23,12 +24,17 @@ from fairlead.doors.webhook.registration import PATH
 from fairlead.doors.webhook.reviews import LIMIT, BadReview, Request, allowed, read_review
 from fairlead.errors import BadInput, FairleadError
 
-__all__ = ["Answer", "Endpoint", "Shown"]
+__all__ = ["Answer", "Endpoint", "Shown", "certified"]
 
 _log = structlog.get_logger(__name__)
 
 # The API server gives up after ten seconds; an error that still reaches it says more than a silence.
 _PATIENCE_S = 9.0
+_COMPLAIN_S = 60.0
+_NO_CERTIFICATE = (
+    "reviews are taken only with a client certificate of --client-ca-file; the API server shows one when its "
+    "--admission-control-config-file says so: see docs/how-to/webhook.md"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,34 +53,82 @@ class Admit(Protocol):
 
 
 class Shown:
-    """The certificate that new connections are shown. Connections that are open are left alone."""
+    """The certificate that new connections are shown, and whose callers' certificates are believed.
 
-    def __init__(self) -> None:
-        self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    Connections that are open are left alone.
+    """
+
+    def __init__(self, *, ask: bool = False) -> None:
+        """With `ask`, callers may show a certificate too: one that `trust` was told the signer of, or none.
+
+        None must do, because the kubelet asks for our health without one; `certified` tells who has one.
+        """
+        self._ask = ask
+        self._pair: KeyPair | None = None
+        self._callers = ""
+        self.context = self._new(None, "")
         # Asked for every handshake, also where the client names no server.
         self.context.sni_callback = self._choose
         self._present = self.context
 
     def show(self, pair: KeyPair) -> None:
         """From the next handshake on; BadInput where the pair cannot be used, and the last one stays."""
+        self._present = self._new(pair, self._callers)
+        self._pair = pair
+
+    def trust(self, callers: str) -> None:
+        """Believe callers whose certificate one of these (PEM) signed, and no others, from the next one on.
+
+        BadInput where that cannot be used, and the last one stays.
+        """
+        if not callers.strip():
+            raise BadInput("it has no certificates")
+        self._present = self._new(self._pair, callers)
+        self._callers = callers
+
+    def _new(self, pair: KeyPair | None, callers: str) -> ssl.SSLContext:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        try:
-            load_pair(context, pair.public.decode(), pair.private.decode())
-        except (ssl.SSLError, ValueError) as error:
-            raise BadInput(f"the certificate and key cannot be used together: {error}") from error
-        self._present = context
+        if self._ask:
+            # The mode is the first context's; whom it is about is asked of the one that it is swapped for.
+            context.verify_mode = ssl.CERT_OPTIONAL
+            context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # many clusters' authorities are not that strict
+        if callers:
+            try:
+                context.load_verify_locations(cadata=callers)
+            except (ssl.SSLError, ValueError) as error:
+                raise BadInput(f"it has no certificates that can be used: {error}") from error
+        if pair is not None:
+            try:
+                load_pair(context, pair.public.decode(), pair.private.decode())
+            except (ssl.SSLError, ValueError) as error:
+                raise BadInput(f"the certificate and key cannot be used together: {error}") from error
+        return context
 
     def _choose(self, connection: Any, _name: str | None, _context: ssl.SSLContext) -> None:
         connection.context = self._present
 
 
-class Endpoint:
-    """Answers the API server's calls."""
+def certified(http: web.Request) -> bool:
+    """Whether the caller has shown a certificate; the handshake has seen to it that it is to be believed."""
+    return http.transport is not None and bool(http.transport.get_extra_info("peercert"))
 
-    def __init__(self, admit: Admit, metrics: Metrics, clock: Callable[[], float] = time.monotonic) -> None:
+
+class Endpoint:
+    """Answers the API server's calls; with `certified_only`, nobody's who did not show a certificate."""
+
+    def __init__(
+        self,
+        admit: Admit,
+        metrics: Metrics,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        certified_only: bool = False,
+    ) -> None:
         self._admit = admit
         self._metrics = metrics
         self._clock = clock
+        self._certified_only = certified_only
+        self._complained = -math.inf
         self._opened = asyncio.Event()
         self._draining = False
 
@@ -101,6 +155,9 @@ class Endpoint:
         return response
 
     async def _decide(self, http: web.Request) -> tuple[str, web.Response]:
+        if self._certified_only and not certified(http):
+            self._complain(http)
+            return "unauthenticated", web.Response(status=401, text=_NO_CERTIFICATE)
         if (http.content_length or 0) > LIMIT:
             return "malformed", web.Response(status=413, text=f"more than {LIMIT} bytes")
         body = await http.read()
@@ -125,6 +182,12 @@ class Endpoint:
         return result, web.Response(
             body=allowed(request.uid, answer.patch, answer.warnings), content_type="application/json"
         )
+
+    def _complain(self, http: web.Request) -> None:
+        """Now and then: with failurePolicy Ignore nobody else would say that all calls are in vain."""
+        if self._clock() >= self._complained + _COMPLAIN_S:
+            self._complained = self._clock()
+            _log.warning("review_refused", reason=_NO_CERTIFICATE, caller=http.remote)
 
     async def _of(self, request: Request) -> Answer:
         if not request.is_new_pod:
