@@ -6,7 +6,15 @@ from typing import Any
 
 from fairlead.policy.names import LEDGERS
 from support.admission import SLOT, TIER, Tiered, exact
-from support.manifests import config_map, deployment, pod, scheduled_pod
+from support.manifests import (
+    config_map,
+    deployment,
+    owned_by,
+    pod,
+    replica_set,
+    scheduled_pod,
+    stateful_set,
+)
 from support.webhook import allow, webhook
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -36,8 +44,20 @@ def test_a_dry_run_is_answered_and_leaves_no_trace(corner: Tiered) -> None:
 
 def test_a_pod_with_an_ordinal_beyond_all_reason_is_answered_at_once(corner: Tiered) -> None:
     corner.run()
-    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "x", "uid": "u", "controller": True}
+    owner = owned_by(corner.cluster.create(stateful_set("x", 0)), controller=True)
     made = corner.cluster.create(pod("x-999999999", ownerReferences=[owner]), dryRun="All")
+    assert made["metadata"]["annotations"][SLOT] == "1"
+
+
+def test_a_pod_of_an_owner_that_does_not_exist_takes_no_slot(corner: Tiered) -> None:
+    corner.run()
+    real = owned_by(corner.cluster.create(replica_set("web", 0)), controller=True)
+    for claimed in (real | {"name": "other"}, real | {"uid": "another-one"}):
+        made = corner.cluster.create(pod(generateName="web-", ownerReferences=[claimed]))
+        assert SLOT not in made["metadata"].get("annotations", {})
+    assert ledgers(corner) == []
+
+    made = corner.cluster.create(pod(generateName="web-", ownerReferences=[real]))
     assert made["metadata"]["annotations"][SLOT] == "1"
 
 

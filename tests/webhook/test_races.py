@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 from collections import Counter
 from collections.abc import Callable
@@ -121,7 +122,7 @@ def test_where_failures_are_ignored_the_rebalancer_mends_what_slipped_through(co
 
 def test_while_nobody_answers_the_failure_policy_decides(corner: Tiered) -> None:
     corner.run(arguments=("--failure-policy=Fail",))
-    corner.replicas[0].signal(signal.SIGKILL)
+    corner.replicas[0].kill()
     corner.cluster.try_create(pod("refused")).refused(500, "InternalError")
 
     corner.balancer.ports.clear()
@@ -136,10 +137,9 @@ def test_a_replica_that_ends_in_order_loses_no_call(corner: Tiered) -> None:
         ended = pool.submit(corner.replicas[0].stop)
         # As a Service does when a pod is on its way out: no new connections, the open ones are left alone.
         del corner.balancer.ports[0]
-        number = 0
-        while not ended.done():
+        for number in itertools.count():
             made = corner.cluster.create(pod(f"p{number}"))
             assert TIER in made["metadata"]["annotations"]
-            number += 1
+            if ended.done():
+                break
         assert ended.result() == 0
-    assert number > 0

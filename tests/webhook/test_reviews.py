@@ -16,7 +16,7 @@ from fairlead.doors.webhook.reviews import LIMIT
 from fairlead.doors.webhook.server import Answer
 from fairlead.errors import Unreachable
 from support.admission import Tiered
-from support.manifests import deployment, pod
+from support.manifests import owned_by, pod, replica_set
 from support.reviews import Caller, endpoint, patch_of, review, well_formed
 
 STEP = {"op": "add", "path": "/metadata/labels", "value": {"a/b": "ü"}}
@@ -137,7 +137,7 @@ def _twisted(rng: random.Random, data: Any) -> Any:
     return [_twisted(rng, item) for item in data] if isinstance(data, list) else data
 
 
-def whole(namespace: str) -> dict[str, Any]:
+def whole(namespace: str, owner: dict[str, Any]) -> dict[str, Any]:
     """A review of a pod with a bit of everything; a dry run, or slots would be taken by thousands."""
     return review(
         pod(
@@ -166,15 +166,7 @@ def whole(namespace: str) -> dict[str, Any]:
             },
             labels={"app": "a", "pod-template-hash": "5d8"},
             annotations={"fairlead.dev/slot": "3", "fairlead.dev/slot-token": "t"},
-            ownerReferences=[
-                {
-                    "apiVersion": "apps/v1",
-                    "kind": "ReplicaSet",
-                    "name": "a-5d8",
-                    "uid": "r1",
-                    "controller": True,
-                }
-            ],
+            ownerReferences=[owner],
         ),
         namespace=namespace,
         dryRun=True,
@@ -188,14 +180,15 @@ async def test_garbled_reviews_get_a_well_formed_answer_or_a_bad_request(
     spread = corner.tier("spot", spread=["zone"], tolerations=[{"key": "a", "operator": "Exists"}])
     alone = corner.tier("on-demand", min="30%", exclusive=True)
     await asyncio.to_thread(corner.run, corner.policy("web", spread, alone))
-    await asyncio.to_thread(corner.cluster.create, deployment("a", 0))
+    made = await asyncio.to_thread(corner.cluster.create, replica_set("a-5d8", 0))
+    asked = whole(own, owned_by(made, controller=True))
     trusting = client_context(ca_pem=corner.trusted().decode())
     rng = random.Random(7)
     answered = refused = patched = 0
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusting)) as session:
         caller = Caller(session, corner.balancer.url)
         for _ in range(count(300, 10_000)):
-            status, body = await caller.send(garbled(rng, whole(own)))
+            status, body = await caller.send(garbled(rng, asked))
             assert status in (200, 400), corner.replicas[0].text()
             if status == 200:
                 found = well_formed(body, json.loads(body)["response"]["uid"])

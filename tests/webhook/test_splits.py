@@ -147,9 +147,10 @@ def test_a_custom_resource_is_single_when_its_scale_says_so(corner: Tiered) -> N
 
 def test_a_budget_says_how_many_must_be_safe(corner: Tiered) -> None:
     corner.nodes()
-    corner.run(corner.policy("web", corner.tier("spot", volatile=True), corner.tier("on-demand", min="pdb")))
+    # Before it runs, so that it knows them: budgets are watched apart from what is admitted.
     corner.cluster.create(budget("web", {"app": "web"}, minAvailable=6))
     corner.cluster.create(budget("all-but", {"app": "all-but"}, maxUnavailable="50%"))
+    corner.run(corner.policy("web", corner.tier("spot", volatile=True), corner.tier("on-demand", min="pdb")))
     corner.deploy("web", 10)
     corner.deploy("all-but", 5)
     corner.deploy("without", 10)

@@ -8,6 +8,7 @@ the same owner wait for one read.
 from __future__ import annotations
 
 import asyncio
+import functools
 import math
 import random
 import re
@@ -20,6 +21,7 @@ from fairlead.client.api import Client
 from fairlead.client.clock import WALL_CLOCK, Clock
 from fairlead.client.discovery import scalable
 from fairlead.client.reflector import Reflector
+from fairlead.client.view import Added, Deleted, Event, Modified
 from fairlead.client.wire import object_path, read_as
 from fairlead.errors import ApiError, BadObject, NotFound, Unreachable
 from fairlead.kube.meta import OwnerReference
@@ -27,6 +29,7 @@ from fairlead.kube.pod import Pod
 from fairlead.kube.resources import Resource, known
 from fairlead.kube.workloads import Job, PodDisruptionBudget, Scale, Workload
 from fairlead.policy.owners import trimmed
+from fairlead.policy.sharing import Sharing
 
 __all__ = ["Owner", "OwnersOfPods"]
 
@@ -67,15 +70,19 @@ class OwnersOfPods:
         self._budgets = Reflector(
             client, known("PodDisruptionBudget"), PodDisruptionBudget, rng=rng, clock=clock
         )
+        self.sharing = Sharing()
+        """Which workloads share a budget, of those that are watched."""
         self._read: dict[str, tuple[Owner | None, float]] = {}  # until when it is believed
+        self._absent: set[str] = set()  # of those: owners that the API server does not have
         self._reading: dict[str, asyncio.Future[None]] = {}
         self._kinds: dict[tuple[str, str], tuple[Resource | None, float]] = {}
 
     async def run(self) -> None:
         """Watch for ever."""
         async with asyncio.TaskGroup() as group:
-            for reflector in (*self._watched.values(), self._budgets):
-                group.create_task(reflector.run(_ignore))
+            for (_, kind), reflector in self._watched.items():
+                group.create_task(reflector.run(functools.partial(self._on_owner, kind)))
+            group.create_task(self._budgets.run(_ignore))
 
     async def synced(self) -> None:
         """Wait until everything was listed."""
@@ -101,6 +108,14 @@ class OwnersOfPods:
                 return found
         read = self._read.get(_name(reference, namespace))
         return read[0] if read is not None else None
+
+    def absent(self, reference: OwnerReference, namespace: str) -> bool:
+        """Whether there certainly is no such owner, as `learn` has found: neither seen nor to be read.
+
+        False where nobody could tell: a kind that is not watched, or an API server that did not answer.
+        """
+        name = _name(reference, namespace)
+        return name in self._absent and self.owner(reference, namespace) is None
 
     async def learn(self, pod: Pod, namespace: str) -> None:
         """Have at hand what `workload_of` will ask for. Where that cannot be read, it does without."""
@@ -130,9 +145,12 @@ class OwnersOfPods:
             async with asyncio.timeout(_PATIENCE_S):
                 found = await self._look(reference, namespace)
             self._read[name] = found, self._clock.now() + _FRESH_S
+            if found is None and _kind_of(reference) in self._watched:
+                self._absent.add(name)
         except (ApiError, Unreachable, BadObject, TimeoutError) as error:
             _log.info("owner_not_read", owner=name, reason=str(error) or "no answer in time")
             self._read[name] = None, self._clock.now() + _FRESH_S
+            self._absent.discard(name)
         finally:
             del self._reading[name]
             done.set_result(None)
@@ -142,7 +160,9 @@ class OwnersOfPods:
         try:
             if struct is not None:
                 resource = known(reference.kind)
-                return trimmed(await self._client.get(resource, reference.name, namespace, kind=struct))
+                there = trimmed(await self._client.get(resource, reference.name, namespace, kind=struct))
+                # Another of the same name is not whom the pod means.
+                return there if not reference.uid or there.metadata.uid == reference.uid else None
             found = await self._scalable(reference)
             if found is None:
                 return None
@@ -163,11 +183,19 @@ class OwnersOfPods:
             self._kinds[key] = found, math.inf if found is not None else now + _NO_SCALE_S
         return found
 
+    def _on_owner(self, kind: str, event: Event[Workload | Job, Any]) -> None:
+        if isinstance(event, Added | Modified):
+            self.sharing.seen(kind, event.object)
+        elif isinstance(event, Deleted):
+            namespace, _, name = event.key.rpartition("/")
+            self.sharing.gone(kind, namespace, name)
+
     def _forget(self) -> None:
         """Drop what is no longer believed; watches have it by now, or it is gone."""
         now = self._clock.now()
         for name in [name for name, (_, until) in self._read.items() if until + _FRESH_S < now]:
             del self._read[name]
+            self._absent.discard(name)
 
 
 def _ignore(_: object) -> None:

@@ -86,10 +86,16 @@ class Admission:
             return Answer(warnings=(f"no policy was applied: {error}",))
 
     async def _decide(self, pod: dict[str, Any], read: Pod, namespace: str, *, dry_run: bool) -> Answer:
-        await self._groups.owners.learn(read, namespace)
+        owners = self._groups.owners
+        await owners.learn(read, namespace)
         place = self._groups.place(read, namespace)
         if place is None:
             return Answer()
+        if (owner := read.metadata.controller) is not None and owners.absent(owner, namespace):
+            # Garbage collection will take it; and a slot must not be had for the price of a name.
+            said = f"its owner {owner.kind} {owner.name} ({owner.uid or 'no uid'}) does not exist"
+            _log.info("owner_absent", namespace=namespace, pod=read.metadata.name, reason=said)
+            return Answer(warnings=(f"no policy was applied: {said}",))
         labels = read.metadata.labels
         tiers = self._groups.tiers(place, labels, coming=True)
         unavailable = self._marks.unavailable(place.policy.name)
