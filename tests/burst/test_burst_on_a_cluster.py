@@ -54,7 +54,7 @@ def test_pods_of_jobs_return_only_when_asked_to(either: Bursting):
     either.lies("jobs", virtual=1)
     either.scale("web", 1)
     either.lies("jobs", base=1)
-    assert [one["to"] for one in door.log("moved")] == ["base"]
+    assert [one["to"] for one in door.wait_for("moved")] == ["base"]
 
 
 @pytest.mark.slow

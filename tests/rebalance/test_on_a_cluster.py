@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -13,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from support.manifests import budget
+from support.admission import TIER
+from support.manifests import budget, deployment
 from support.rebalancing import PACE, Rebalanced
 from support.wire import PATIENCE_S
 from support.workloads import is_ready
@@ -71,6 +73,27 @@ def test_all_spot_lost_during_a_rollout_never_takes_a_workload_below_its_budget(
         corner.corner.nodes(spot=2, on_demand=0)
         corner.lies("web", spot=6, on_demand=4)
         assert least_ready(moments()) >= 4
+
+
+@pytest.mark.slow
+def test_all_spot_lost_never_takes_two_workloads_below_the_budget_they_share(corner: Rebalanced) -> None:
+    own = corner.corner
+    own.nodes()
+    corner.cluster.create(budget("shop", {"app": "shop"}, maxUnavailable=2))
+    corner.running(spot_and_on_demand(corner))
+    for part in ("web", "canary"):
+        labels = {"app": "shop", "part": part}
+        made = deployment(part, 4, spec={"selector": {"matchLabels": labels}}, pods=own.here())
+        made["spec"]["template"]["metadata"]["labels"] = labels
+        corner.cluster.create(made)
+    corner.lies("shop", spot=2, on_demand=6)
+
+    with own.watching("shop") as moments:
+        corner.lose(*corner.nodes("spot"))
+        corner.lies("shop", on_demand=8)
+        own.nodes(spot=2, on_demand=0)
+        corner.lies("shop", spot=2, on_demand=6)
+        assert least_ready(moments()) >= 6
 
 
 @pytest.mark.slow
@@ -135,11 +158,15 @@ def test_where_no_spot_can_be_had_pods_go_on_demand_and_return_when_it_can(corne
     door = corner.running(spot_and_on_demand(corner, fallback={"after": "2s", "coolDown": "5m"}))
     corner.corner.deploy("web", 5)
     corner.lies("web", on_demand=5)
-    assert len(door.log("passed_on")) == 3
+    # More than three where the webhook admits a replacement before it hears of the mark.
+    door.wait_for("passed_on", 3)
 
     corner.corner.nodes(spot=1, on_demand=0)
     corner.lies("web", spot=3, on_demand=2)
-    corner.cluster.wait(lambda: len(corner.events("PassedOn")) == 3, "three to be said to be passed on")
+    corner.cluster.wait(
+        lambda: len(corner.events("PassedOn")) == len(door.log("passed_on")),
+        "it to be said who was passed on",
+    )
     corner.cluster.wait(lambda: len(corner.events("Rebalanced")) == 3, "three to be said to be brought back")
     assert {(one["tier"], one["to"]) for one in door.log("moved")} == {("on-demand", "spot")}
 
@@ -169,19 +196,24 @@ def test_a_dry_run_says_what_would_be_moved_and_why_and_moves_nothing(corner: Re
     corner.policies(spot_and_on_demand(corner))
     corner.cordon(*corner.nodes("spot"))
     own.deploy("web", 5)
-    said = corner.tell()
+    said = corner.cluster.wait(lambda: told(corner, "pass on", 3), "three to be passed on")
     assert "leave alone" in said
     assert "its last schedulable node was cordoned" in said
     assert said.count("pass on") == 3
 
-    door = corner.start("--once")
-    assert door.ended() == 0, door.text()
+    def passed_on() -> bool:
+        # Who changed in that moment, or came before the webhook heard of the mark, is left to another pass.
+        door = corner.start("--once")
+        assert door.ended() == 0, door.text()
+        pods = own.pods("web")
+        return len(pods) == 5 and {one["metadata"]["annotations"][TIER] for one in pods} == {"on-demand"}
+
+    corner.cluster.wait(passed_on, "all to be passed on")
     corner.lies("web", on_demand=5)
     for name in corner.nodes("spot"):
         corner.cluster.patch("Node", name, {"spec": {"unschedulable": None}})
 
-    corner.cluster.wait(lambda: "move " in corner.tell(), "a move to be planned")
-    said = corner.tell()
+    said = corner.cluster.wait(lambda: told(corner, "move ", 1), "a move to be planned")
     assert "tier on-demand has 5 pods where the rule has 2; there is room on" in said
     corner.lies("web", on_demand=5)
     assert json.loads(corner.tell("--output=json"))["moves"][0]["to_tier"] == "spot"
@@ -239,6 +271,12 @@ def test_a_standby_ends_at_once_and_no_port_is_opened_unless_asked_for(corner: R
     assert not standby.log("leading")
 
 
+def told(corner: Rebalanced, what: str, number: int) -> str:
+    """What a dry run says, once it says this so often; a pod may be yet to come."""
+    said = corner.tell()
+    return said if said.count(what) >= number else ""
+
+
 def answer(url: str) -> tuple[int, str]:
     try:
         with urllib.request.urlopen(url, timeout=PATIENCE_S) as response:
@@ -250,7 +288,10 @@ def answer(url: str) -> tuple[int, str]:
 
 def listening(pid: int) -> set[str]:
     """The sockets on which a process waits for connections."""
-    own = {os.readlink(path) for path in Path(f"/proc/{pid}/fd").iterdir() if path.is_symlink()}
+    own = set()
+    for path in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # it was closed since
+            own.add(os.readlink(path))
     rows = [
         line.split()
         for name in ("tcp", "tcp6")

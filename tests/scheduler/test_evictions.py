@@ -8,7 +8,8 @@ import pytest
 
 from support.faults import Answer, Script
 from support.manifests import budget
-from support.scheduler import Shop, aside, in_process
+from support.scheduler import InProcess, Shop, aside, in_process
+from support.units import pod, typed
 from support.workloads import condition, wait_ready
 
 
@@ -27,6 +28,19 @@ def wait_for_budget(ours: Shop, name: str, allowed: int) -> None:
         return settled and status.get("disruptionsAllowed") == allowed and status.get("currentHealthy", 0) > 0
 
     ours.cluster.wait(look, f"budget {name} to allow {allowed}")
+
+
+async def heard_of(ours: Shop, running: InProcess, **allowed: int) -> None:
+    """Wait until the scheduler knows what the budgets of the low pods allow: pods are watched apart."""
+    low = typed(pod("low", namespace=ours.cluster.namespace, labels={"app": "low"}))
+    session = running.scheduler.session
+    assert session is not None
+    budgets = session.core.state.budgets
+
+    def look() -> bool:
+        return {one.metadata.name: budgets.allowed(one) for one in budgets.of(low)} == allowed
+
+    await aside(ours.cluster.wait, look, f"the scheduler to hear that budgets allow {allowed}")
 
 
 async def test_the_victim_bears_the_condition_and_the_preemptor_the_nomination(ours: Shop):
@@ -67,6 +81,7 @@ async def test_a_budget_that_allows_nothing_protects_its_pods_until_it_does(ours
     async with in_process(ours) as running:
         await aside(ours.bound, "low")
         await aside(wait_for_budget, ours, "all", 0)
+        await heard_of(ours, running, all=0)
         await aside(ours.add, "high", priority=9)
         await aside(ours.held, "high")
         assert not [write for write in running.ledger.writes if write.endswith("/eviction")]
@@ -83,6 +98,7 @@ async def test_a_pod_under_two_budgets_is_never_asked_and_the_preemptor_is_held(
             await aside(ours.cluster.create, budget(name, {"app": "low"}, minAvailable=1))
         for name in ("one", "two"):
             await aside(wait_for_budget, ours, name, 1)
+        await heard_of(ours, running, one=1, two=1)
         await aside(ours.add, "high", priority=9)
         await aside(ours.held, "high")
         assert not [write for write in running.ledger.writes if write.endswith("/eviction")]
