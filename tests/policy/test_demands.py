@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.kube.decode import convert
+from fairlead.kube.meta import ObjectMeta
+from fairlead.kube.selectors import LabelSelector
 from fairlead.kube.workloads import PodDisruptionBudget
 from fairlead.policy.demands import Alike, Makeup, alike, demand_of_group, tiers_of_group
 from fairlead.policy.rule import Demand
+from fairlead.policy.sharing import Sharing
 from support.members import a_deployment
 from support.pictured import Picture
 from support.policies import policy
@@ -37,12 +42,55 @@ def some(app: str, pods: int, replicas: int | None = None, **labels: str) -> Ali
 
 
 def test_in_a_group_of_one_workload_the_budgets_words_stand() -> None:
-    found = demand_of_group(OWN, "default", [some("web", 4)], [protects("b", "web", minAvailable="50%")])
+    found = demand_of_group(
+        OWN, "default", [some("web", 4)], [protects("b", "web", minAvailable="50%")], Sharing()
+    )
     assert found == Demand(min_percent=50)
 
 
+def in_other_words(budget: PodDisruptionBudget, selector: LabelSelector | None) -> PodDisruptionBudget:
+    return msgspec.structs.replace(budget, spec=msgspec.structs.replace(budget.spec, selector=selector))
+
+
+def of_web(*budgets: PodDisruptionBudget, pods: int = 4) -> Demand:
+    return demand_of_group(OWN, "default", [some("web", pods)], budgets, Sharing())
+
+
+@pytest.mark.parametrize(
+    ("said", "demand"),
+    [
+        ({"minAvailable": 2}, Demand(min_available=2)),
+        ({"minAvailable": "40%"}, Demand(min_percent=40)),
+        ({"maxUnavailable": 1}, Demand(max_unavailable=1)),
+        ({"maxUnavailable": "25%"}, Demand(max_unavailable_percent=25)),
+    ],
+)
+def test_a_budget_is_found_by_the_pods_labels(said: dict[str, Any], demand: Demand) -> None:
+    assert of_web(protects("b", "web", **said)) == demand
+
+
+def test_budgets_of_other_pods_and_namespaces_demand_nothing() -> None:
+    elsewhere = protects("a", "web", minAvailable=5)
+    elsewhere = msgspec.structs.replace(elsewhere, metadata=ObjectMeta(name="a", namespace="bank"))
+    nobodys = in_other_words(protects("c", "web", minAvailable=5), None)
+    assert of_web(elsewhere, protects("b", "db", minAvailable=5), nobodys) == Demand()
+
+
+def test_an_empty_selector_protects_every_pod_of_the_namespace() -> None:
+    everybodys = in_other_words(protects("all", "db", minAvailable=5), LabelSelector())
+    assert of_web(everybodys) == Demand(min_available=5)
+
+
+def test_of_several_budgets_the_one_that_demands_most_counts() -> None:
+    both = [protects("a", "web", minAvailable=4), protects("b", "web", minAvailable="50%")]
+    assert of_web(*both, pods=6) == Demand(min_available=4)
+    assert of_web(*both, pods=20) == Demand(min_percent=50)
+
+
 def test_the_tiers_of_such_a_group_know_the_desired_number() -> None:
-    tiers = tiers_of_group(OWN, "default", [some("web", 3, 10)], [protects("b", "web", maxUnavailable=1)])
+    tiers = tiers_of_group(
+        OWN, "default", [some("web", 3, 10)], [protects("b", "web", maxUnavailable=1)], Sharing()
+    )
     assert [tiers.of_slot(slot) for slot in range(1, 11)] == [1] * 9 + [0]
 
 
@@ -50,12 +98,12 @@ def test_what_budgets_demand_of_those_who_share_a_group_adds_up() -> None:
     budgets = [protects("a", "app", minAvailable=3), protects("b", "db", maxUnavailable=1)]
     pods = [some("web", 4), some("app", 6), some("db", 3)]
     # 2 of the four that nobody protects, 3, and 2.
-    assert demand_of_group(SHARED, "default", pods, budgets) == Demand(min_available=7)
+    assert demand_of_group(SHARED, "default", pods, budgets, Sharing()) == Demand(min_available=7)
 
 
 def test_pods_without_a_budget_count_as_one_workload() -> None:
     pods = [some(f"job-{number}", 1) for number in range(20)]
-    assert demand_of_group(SHARED, "default", pods, []) == Demand(min_available=6)
+    assert demand_of_group(SHARED, "default", pods, [], Sharing()) == Demand(min_available=6)
 
 
 def test_a_budget_over_several_workloads_is_asked_once() -> None:
@@ -64,20 +112,18 @@ def test_a_budget_over_several_workloads_is_asked_once() -> None:
         replace(some("canary", 5), labels={"app": "shop"}),
     ]
     budget = protects("b", "shop", maxUnavailable=1)
-    assert demand_of_group(SHARED, "default", pods, [budget]) == Demand(min_available=9)
+    assert demand_of_group(SHARED, "default", pods, [budget], Sharing()) == Demand(min_available=9)
 
 
 def test_pods_that_are_wanted_count_although_they_are_not_there_yet() -> None:
     budget = protects("b", "web", minAvailable="50%")
     old, new = some("web", 8, 10, v="1"), some("web", 1, 10, v="2")
-    assert demand_of_group(SHARED, "default", [old, new], [budget]) == Demand(min_available=5)
+    assert demand_of_group(SHARED, "default", [old, new], [budget], Sharing()) == Demand(min_available=5)
 
 
 def test_without_min_pdb_nobody_asks() -> None:
-    assert (
-        demand_of_group(policy(), "default", [some("web", 4)], [protects("b", "web", minAvailable=4)])
-        == Demand()
-    )
+    budgets = [protects("b", "web", minAvailable=4)]
+    assert tiers_of_group(policy(), "default", [some("web", 4)], budgets, Sharing()).demand == Demand()
 
 
 kinds = st.lists(
@@ -97,10 +143,10 @@ def test_the_order_of_pods_and_budgets_does_not_matter(
     pods: list[Alike], apps: list[str], rng: random.Random
 ) -> None:
     budgets = [protects(f"on-{app}", app, minAvailable=2) for app in apps]
-    found = demand_of_group(SHARED, "default", pods, budgets)
+    found = demand_of_group(SHARED, "default", pods, budgets, Sharing())
     rng.shuffle(pods)
     rng.shuffle(budgets)
-    assert demand_of_group(SHARED, "default", pods, budgets) == found
+    assert demand_of_group(SHARED, "default", pods, budgets, Sharing()) == found
 
 
 @given(st.lists(st.tuples(st.sampled_from("pqrs"), st.none() | st.sampled_from("ab"), st.sampled_from("xy"))))

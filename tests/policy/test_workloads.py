@@ -1,16 +1,12 @@
-"""Whose pod it is, and what its budget demands."""
+"""Whose pod it is."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import pytest
 
 from fairlead.kube.decode import convert
 from fairlead.kube.pod import Pod
-from fairlead.kube.workloads import PodDisruptionBudget
-from fairlead.policy.rule import Demand
-from fairlead.policy.workloads import demand_of, workload_of
+from fairlead.policy.workloads import workload_of
 from support.members import Known, deployment_of, made_by, owner_reference
 from support.units import pod, workload
 
@@ -172,43 +168,3 @@ def test_who_holds_a_second_slot_is_not_single_whatever_a_stale_number_says() ->
     found = workload_of(made_by("ReplicaSet", "web-r1", labels={"pod-template-hash": "r1"}), deployment_of(1))
     assert found.is_single(slot=1)
     assert not found.is_single(slot=2)
-
-
-def budget(name: str, selector: dict[str, Any] | None, namespace: str = "default", **spec: Any) -> Any:
-    data = {"metadata": {"name": name, "namespace": namespace}, "spec": {"selector": selector, **spec}}
-    return convert(data, PodDisruptionBudget)
-
-
-WEB = {"matchLabels": {"app": "web"}}
-
-
-@pytest.mark.parametrize(
-    ("said", "demand"),
-    [
-        ({"minAvailable": 2}, Demand(min_available=2)),
-        ({"minAvailable": "40%"}, Demand(min_percent=40)),
-        ({"maxUnavailable": 1}, Demand(max_unavailable=1)),
-        ({"maxUnavailable": "25%"}, Demand(max_unavailable_percent=25)),
-    ],
-)
-def test_a_budget_is_found_by_the_pods_labels(said: dict[str, Any], demand: Demand) -> None:
-    assert demand_of([budget("b", WEB, **said)], "default", {"app": "web"}) == demand
-
-
-def test_budgets_of_other_pods_and_namespaces_demand_nothing() -> None:
-    others = [
-        budget("a", WEB, "bank", minAvailable=5),
-        budget("b", {"matchLabels": {"app": "db"}}, minAvailable=5),
-        budget("c", None, minAvailable=5),
-    ]
-    assert demand_of(others, "default", {"app": "web"}) == Demand()
-
-
-def test_an_empty_selector_protects_every_pod_of_the_namespace() -> None:
-    assert demand_of([budget("all", {}, minAvailable=5)], "default", {}) == Demand(min_available=5)
-
-
-def test_of_several_budgets_the_one_that_demands_most_counts() -> None:
-    both = [budget("a", WEB, minAvailable=4), budget("b", WEB, minAvailable="50%")]
-    assert demand_of(both, "default", {"app": "web"}, pods=6) == Demand(min_available=4)
-    assert demand_of(both, "default", {"app": "web"}, pods=20) == Demand(min_percent=50)

@@ -157,7 +157,8 @@ class GroupsOfPods:
             makeup = self._makeups.get(place.key) or Makeup()
             more = (place.workload, labels) if coming or not len(makeup) else None
             like = makeup.alike(lambda name: workload_of(self._seen[name], self.owners), more)
-            demand = demand_of_group(policy, place.key.namespace, like, self.owners.budgets())
+            budgets, sharing = self.owners.budgets(), self.owners.sharing
+            demand = demand_of_group(policy, place.key.namespace, like, budgets, sharing)
             desired = desired_of_group(policy, like)
         tiers = self._tiers.get((policy.name, demand, desired))
         if tiers is None or tiers.tiers != policy.spec.tiers:

@@ -14,9 +14,11 @@ from typing import TypeVar
 
 from fairlead.kube.pod import Pod
 from fairlead.kube.workloads import PodDisruptionBudget
+from fairlead.kube.workloads import Workload as Owner
 from fairlead.policy.groups import GroupKey
 from fairlead.policy.ledger import Ledger, Sightings
 from fairlead.policy.matching import Policies
+from fairlead.policy.sharing import Sharing
 from fairlead.policy.standing import Governed, Standing, governed, rolls_out, stand
 from fairlead.policy.workloads import Owners, Workload
 
@@ -36,6 +38,7 @@ class Grouped:
     def __init__(self, owners: Owners, node_labels: Callable[[str], Mapping[str, str] | None]) -> None:
         self.policies = Policies()
         self.pods: dict[str, Pod] = {}
+        self.sharing = Sharing()
         self._schedulers: Collection[str] | None = None
         self._owners = owners
         self._node_labels = node_labels
@@ -81,8 +84,15 @@ class Grouped:
             _drop(self._of_owner, name, key)
         _drop(self._on_node, pod.spec.node_name, key)
 
-    def owner(self, kind: str, namespace: str, name: str) -> None:
+    def shares(self, kind: str, owner: Owner) -> None:
+        """A workload as it now is, for who shares budgets with it."""
+        if self.sharing.seen(kind, owner):
+            self._stale_within(owner.metadata.namespace)
+
+    def owner(self, kind: str, namespace: str, name: str, *, gone: bool = False) -> None:
         """An owner changed, came or went."""
+        if gone and self.sharing.gone(kind, namespace, name):
+            self._stale_within(namespace)
         for key in list(self._of_owner.get((kind, namespace, name), ())):
             self._again(key)
 
@@ -145,7 +155,8 @@ class Grouped:
         ledger = self._ledgers.get(f"{key.namespace}/{key.ledger_name}")
         if ledger is not None:
             ledger = self._sightings.of(ledger, now)
-        standing = stand(pods, ledger, self._budgets.get(key.namespace, {}).values(), now)
+        budgets = self._budgets.get(key.namespace, {}).values()
+        standing = stand(pods, ledger, budgets, self.sharing, now)
         if (at := standing.stale_at(now)) is not None:
             self._stale_at[key] = at
         else:

@@ -98,6 +98,8 @@ class Rebalancer:
                 before = self._owners.get(name)
                 self._owners[name] = thing
                 self._snapshot.put(kind, thing)
+                if isinstance(thing, Workload):
+                    self._groups.shares(kind, thing)
                 if before is None or _facts(before) != _facts(thing):
                     self._groups.owner(*name)
             case _:
@@ -123,7 +125,7 @@ class Rebalancer:
                 self._groups.ledger_gone(key)
             case _:
                 if self._owners.pop((kind, namespace, name), None) is not None:
-                    self._groups.owner(kind, namespace, name)
+                    self._groups.owner(kind, namespace, name, gone=True)
         self._snapshot.remove(kind, namespace, name)
 
     def keep(self, ledger: Ledger) -> None:
@@ -283,7 +285,7 @@ class Rebalancer:
 
     def tiers_for(self, policy: PlacementPolicy, namespace: str, pods: Iterable[Alike]) -> Tiers:
         """A policy's tiers with what budgets demand of a group of these pods."""
-        return tiers_of_group(policy, namespace, pods, self._groups.all_budgets())
+        return tiers_of_group(policy, namespace, pods, self._groups.all_budgets(), self._groups.sharing)
 
     def _of(self, move: Move, now: float) -> Standing | None:
         return next(

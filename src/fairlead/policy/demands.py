@@ -2,20 +2,23 @@
 
 In a group of one workload the budget's own words stand, and the rule takes them of the desired number.
 Where workloads share a group, what each budget demands of the pods it protects adds up to a number; pods
-that no budget protects count as one workload. A budget over several workloads of a group is asked once,
-for all of them: what may be unavailable is not granted to each.
+that no budget protects count as one workload. A budget over several workloads is asked once, for all of
+them: what may be unavailable is not granted to each. Where they are of one group, that is simply so; where
+they are not, each has its share (`fairlead.policy.sharing`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from fairlead.kube.selectors import matches
 from fairlead.kube.workloads import PodDisruptionBudget
 from fairlead.policy.groups import name_of
 from fairlead.policy.model import PlacementPolicy
 from fairlead.policy.rule import Demand, Tiers
+from fairlead.policy.sharing import Sharing
 from fairlead.policy.workloads import PER_POD, Workload, demand_of
 
 __all__ = [
@@ -29,6 +32,8 @@ __all__ = [
 ]
 
 _Key = tuple[str, frozenset[tuple[str, str]]]
+_Protecting = tuple[str, ...]  # the names of the budgets that protect some pods
+_Unit = tuple[str, _Protecting]  # a workload's pods that the same budgets protect
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,50 +106,54 @@ def asks_budgets(policy: PlacementPolicy) -> bool:
 
 
 def demand_of_group(
-    policy: PlacementPolicy, namespace: str, pods: Iterable[Alike], budgets: Iterable[PodDisruptionBudget]
+    policy: PlacementPolicy,
+    namespace: str,
+    pods: Iterable[Alike],
+    budgets: Iterable[PodDisruptionBudget],
+    sharing: Sharing,
 ) -> Demand:
-    """What budgets demand of a group of these pods. The order in which things are given does not matter."""
-    if not asks_budgets(policy):
-        return Demand()
-    near = [one for one in budgets if one.metadata.namespace == namespace]
-    parts: dict[tuple[str, ...], dict[str, int]] = {}  # by the budgets that protect them, then by workload
-    labels: dict[tuple[str, ...], Mapping[str, str]] = {}
+    """What budgets demand of a group of these pods. The order in which things are given does not matter.
+
+    It is the same for a tier with ``min: pdb`` and for who only wants to know.
+    """
+    near = {one.metadata.name: one for one in budgets if one.metadata.namespace == namespace}
+    there: dict[_Protecting, dict[str, int]] = {}  # then by workload
     wanted: dict[str, int] = {}
     for one in pods:
-        protecting = tuple(sorted(b.metadata.name for b in near if matches(b.spec.selector, one.labels)))
-        labels.setdefault(protecting, one.labels)
-        part, name = parts.setdefault(protecting, {}), name_of(one.workload)
+        protecting = tuple(sorted(b for b in near if matches(near[b].spec.selector, one.labels)))
+        part, name = there.setdefault(protecting, {}), name_of(one.workload)
         part[name] = part.get(name, 0) + one.pods
         wanted[name] = max(wanted.get(name, 0), one.workload.replicas or 0)
     missing = {
-        name: max(0, number - sum(part.get(name, 0) for part in parts.values()))
+        name: max(0, number - sum(part.get(name, 0) for part in there.values()))
         for name, number in wanted.items()
     }
-    numbers = {
-        protecting: sum(there + missing[name] for name, there in part.items())
-        for protecting, part in parts.items()
+    parts = {
+        protecting: {name: number + missing[name] for name, number in part.items()}
+        for protecting, part in there.items()
     }
-    demands = {
-        protecting: demand_of(near, namespace, labels[protecting], number)
-        for protecting, number in numbers.items()
-    }
-    if policy.spec.group_by == "workload" and len(demands) == 1:
-        return next(iter(demands.values()))
+    oldest = {name: _oldest(name, parts, sharing.under(budget)) for name, budget in near.items()}
+    demands = [_demanded(protecting, part, near, oldest) for protecting, part in sorted(parts.items())]
     if not demands:
         return Demand()
-    return Demand(min_available=sum(demand.of(numbers[protecting]) for protecting, demand in demands.items()))
+    if policy.spec.group_by == "workload" and len(demands) == 1:
+        return demands[0][1]
+    return Demand(min_available=sum(number for number, _ in demands))
 
 
 def tiers_of_group(
-    policy: PlacementPolicy, namespace: str, pods: Iterable[Alike], budgets: Iterable[PodDisruptionBudget]
+    policy: PlacementPolicy,
+    namespace: str,
+    pods: Iterable[Alike],
+    budgets: Iterable[PodDisruptionBudget],
+    sharing: Sharing,
 ) -> Tiers:
     """A policy's tiers as the rule sees them for a group of these pods."""
     if not asks_budgets(policy):
         return Tiers(policy.spec.tiers)
     pods = list(pods)
-    return Tiers(
-        policy.spec.tiers, demand_of_group(policy, namespace, pods, budgets), desired_of_group(policy, pods)
-    )
+    demand = demand_of_group(policy, namespace, pods, budgets, sharing)
+    return Tiers(policy.spec.tiers, demand, desired_of_group(policy, pods))
 
 
 def desired_of_group(policy: PlacementPolicy, pods: Iterable[Alike]) -> int | None:
@@ -156,3 +165,45 @@ def desired_of_group(policy: PlacementPolicy, pods: Iterable[Alike]) -> int | No
 
 def _key(workload: Workload, labels: Mapping[str, str]) -> _Key:
     return name_of(workload), frozenset(item for item in labels.items() if item[0] not in PER_POD)
+
+
+def _oldest(
+    budget: str, parts: Mapping[_Protecting, Mapping[str, int]], under: Sequence[str]
+) -> _Unit | Literal["all"] | None:
+    """Which of a group's workloads, and which part of it, has what a budget lets be unavailable.
+
+    ``all``: the budget protects nobody else, and these in the same way. `under` are the workloads that it
+    protects in the whole namespace, the oldest first.
+    """
+    rank = {name: number for number, name in enumerate(under)}
+    mine = [(name, protecting) for protecting, part in parts.items() if budget in protecting for name in part]
+    others = [number for name, number in rank.items() if all(name != known for known, _ in mine)]
+    if not others and len({protecting for _, protecting in mine}) < 2:
+        return "all"
+    first = min(mine, key=lambda unit: (rank.get(unit[0], len(under)), unit), default=None)
+    if first is None or rank.get(first[0], len(under)) > min(others, default=len(under)):
+        return None
+    return first
+
+
+def _demanded(
+    protecting: _Protecting,
+    part: Mapping[str, int],
+    near: Mapping[str, PodDisruptionBudget],
+    oldest: Mapping[str, _Unit | Literal["all"] | None],
+) -> tuple[int, Demand]:
+    """What the strictest of the budgets that protect these pods demands: how many, and in its words."""
+    pods = sum(part.values())
+    found: list[tuple[int, Demand]] = []
+    for budget in protecting:
+        demand, first = demand_of(near[budget]), oldest[budget]
+        if demand is None:
+            continue
+        if first == "all":
+            found.append((demand.of(pods), demand))
+            continue
+        shares = {name: demand.share(oldest=(name, protecting) == first) for name in part}
+        number = sum(share.of(part[name]) for name, share in shares.items())
+        words = next(iter(shares.values())) if len(shares) == 1 else Demand(min_available=number)
+        found.append((number, words))
+    return max(found, key=lambda one: one[0], default=(Demand().of(pods), Demand()))

@@ -31,6 +31,7 @@ __all__ = [
     "GroupKey",
     "Member",
     "SlotMark",
+    "called",
     "group_of",
     "member_of",
     "name_of",
@@ -115,9 +116,17 @@ def group_of(policy: PlacementPolicy, workload: Workload, labels: Mapping[str, s
 
 def name_of(workload: Workload) -> str:
     """What the groups of a workload's revisions are called; no label or policy group is called like that."""
-    group = workload.api_version.rpartition("/")[0]
-    kind = workload.kind if group in _PLAIN else f"{workload.kind}.{group}"
-    return f"{kind}/{workload.name}"
+    return called(workload.kind, workload.api_version, workload.name)
+
+
+def called(kind: str, api_version: str, name: str) -> str:
+    """A workload's name among all kinds.
+
+    >>> called("Deployment", "apps/v1", "web"), called("Rollout", "argoproj.io/v1alpha1", "web")
+    ('Deployment/web', 'Rollout.argoproj.io/web')
+    """
+    group = api_version.rpartition("/")[0]
+    return f"{kind if group in _PLAIN else f'{kind}.{group}'}/{name}"
 
 
 def read_mark(annotations: Mapping[str, str]) -> SlotMark | None:

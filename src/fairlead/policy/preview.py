@@ -17,15 +17,16 @@ from fairlead.kube.pod import Pod
 from fairlead.kube.workloads import Job, PodDisruptionBudget
 from fairlead.kube.workloads import Workload as Owner
 from fairlead.policy.choice import Choice
-from fairlead.policy.demands import Alike, asks_budgets, tiers_of_group
+from fairlead.policy.demands import Alike, asks_budgets, demand_of_group, tiers_of_group
 from fairlead.policy.groups import GroupKey, group_of, member_of
 from fairlead.policy.ledger import Ledger
 from fairlead.policy.matching import Policies
 from fairlead.policy.model import PlacementPolicy
 from fairlead.policy.placing import Placing, place, place_alone
 from fairlead.policy.rule import Demand
+from fairlead.policy.sharing import Sharing
 from fairlead.policy.status import GroupCount, count_group
-from fairlead.policy.workloads import Workload, demand_of, workload_of
+from fairlead.policy.workloads import Workload, workload_of
 
 __all__ = ["Preview", "State", "Subject", "preview"]
 
@@ -50,6 +51,7 @@ class State:
         self._labels: dict[str, Mapping[str, str]] = {}
         self.pods: list[Pod] = []
         self.budgets: list[PodDisruptionBudget] = []
+        self.sharing = Sharing()
         self._owners: dict[tuple[str, str, str], Owner | Job] = {}
         self._specs: dict[tuple[str, str, str], tuple[str, Mapping[str, Any]]] = {}
 
@@ -66,11 +68,9 @@ class State:
             case Owner() | Job():
                 key = _kind(kind), thing.metadata.namespace, thing.metadata.name
                 self._owners[key] = thing
-                spec = plain.get("spec")
-                self._specs[key] = (
-                    str(plain.get("apiVersion") or ""),
-                    spec if isinstance(spec, Mapping) else {},
-                )
+                spec, version = plain.get("spec"), str(plain.get("apiVersion") or "")
+                self._specs[key] = version, spec if isinstance(spec, Mapping) else {}
+                self.sharing.seen(key[0], thing, version)
 
     def owner(self, reference: OwnerReference, namespace: str) -> Owner | Job | None:
         """See `fairlead.policy.workloads.Owners`."""
@@ -166,8 +166,7 @@ def preview(policies: Policies, state: State) -> list[Preview]:
             continue
         policy, *others = matching
         key = group_of(policy, subject.workload, subject.labels)
-        budgets, of = state.budgets, (key.namespace, subject.labels)
-        tiers = tiers_of_group(policy, key.namespace, like[key], budgets)
+        tiers = tiers_of_group(policy, key.namespace, like[key], state.budgets, state.sharing)
         ledger = ledgers.get(key, Ledger(key))
         placings: list[Placing] = []
         for number in range(subject.pods):
@@ -191,13 +190,20 @@ def preview(policies: Policies, state: State) -> list[Preview]:
                 policy,
                 tuple(other.name for other in others),
                 key,
-                # What budgets demand is said also where no tier asks for it.
-                tiers.demand if asks_budgets(policy) else demand_of(budgets, *of, subject.pods),
+                tiers.demand if asks_budgets(policy) else _asked_for(policy, subject, state),
                 tuple(placings),
                 count_group(policy, key, members, tiers, subject.workload),
             )
         )
     return found
+
+
+def _asked_for(policy: PlacementPolicy, subject: Subject, state: State) -> Demand:
+    """What budgets demand of a workload's pods, although no tier asks for it."""
+    like = Alike(subject.workload, subject.labels, subject.pods)
+    # In a group of several a budget over them may be kept by others of the group.
+    sharing = state.sharing if policy.spec.group_by == "workload" else Sharing()
+    return demand_of_group(policy, subject.workload.namespace, [like], state.budgets, sharing)
 
 
 def _by_group(policies: Policies, state: State) -> dict[GroupKey, list[Alike]]:

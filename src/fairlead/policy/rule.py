@@ -17,7 +17,7 @@ old revision and has made of the new one, it is not the demanded pods that are m
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fairlead.policy.model import Tier
 
@@ -40,6 +40,20 @@ class Demand:
     min_percent: int | None = None
     max_unavailable: int | None = None
     max_unavailable_percent: int | None = None
+    rounded_down: bool = False
+    """Whether what a percentage lets be unavailable is rounded down: another workload has the rest."""
+
+    def share(self, *, oldest: bool) -> Demand:
+        """What a workload must keep that shares the budget with others; see `fairlead.policy.sharing`.
+
+        >>> Demand(max_unavailable=1).share(oldest=False).of(5)
+        5
+        """
+        if oldest:
+            return self
+        if self.max_unavailable is not None:
+            return replace(self, max_unavailable=0)
+        return replace(self, rounded_down=self.max_unavailable_percent is not None)
 
     def of(self, pods: int) -> int:
         """How many of so many pods.
@@ -55,7 +69,8 @@ class Demand:
             wanted = pods - self.max_unavailable
         elif self.max_unavailable_percent is not None:
             # The disruption controller rounds a percentage of unavailable pods up.
-            wanted = pods - _up(self.max_unavailable_percent, pods)
+            part = (self.max_unavailable_percent, True)
+            wanted = pods - _of(part, pods, up=not self.rounded_down)
         else:
             wanted = max(1, _up(30, pods))
         return min(max(wanted, 0), pods)

@@ -20,6 +20,7 @@ from fairlead.policy.matching import Policies
 from fairlead.policy.model import PlacementPolicy
 from fairlead.policy.placing import place
 from fairlead.policy.rule import Tiers
+from fairlead.policy.sharing import Sharing
 from fairlead.policy.workloads import Owners, Workload, workload_of
 
 __all__ = ["Governed", "Held", "Standing", "governed", "is_ready", "rolls_out", "stand"]
@@ -143,13 +144,14 @@ def stand(
     pods: Sequence[Governed],
     ledger: Ledger | None,
     budgets: Iterable[PodDisruptionBudget],
+    sharing: Sharing,
     now: float,
 ) -> Standing:
     """How a group stands, from all of its pods (at least one)."""
     key, policy = pods[0].key, pods[0].policy
     live = [one for one in pods if not one.member.leaving]
     like = alike((one.workload, one.pod.metadata.labels) for one in live)
-    tiers = tiers_of_group(policy, key.namespace, like, budgets)
+    tiers = tiers_of_group(policy, key.namespace, like, budgets, sharing)
     ledger = _observed(key, pods, ledger, tiers, now)
     index_of = {tier.name: index for index, tier in enumerate(policy.spec.tiers)}
     entry_of = {entry.token: entry for entry in ledger.entries}

@@ -8,13 +8,11 @@ cache yet. Then the Deployment is told from the ReplicaSet's name, which ends in
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from fairlead.kube.meta import ObjectMeta, OwnerReference
 from fairlead.kube.pod import Pod
-from fairlead.kube.selectors import matches
 from fairlead.kube.workloads import Job, PodDisruptionBudget, Scale
 from fairlead.kube.workloads import Workload as Owner
 from fairlead.policy.names import REPLICAS_LABEL
@@ -130,23 +128,18 @@ def workload_of(pod: Pod, owners: Owners, namespace: str = "") -> Workload:
     return workload
 
 
-def demand_of(
-    budgets: Iterable[PodDisruptionBudget], namespace: str, labels: Mapping[str, str], pods: int | None = None
-) -> Demand:
-    """What the budgets that protect a workload's pods (by one pod's labels) demand; without any, the default.
-
-    Several: the one that demands most of `pods` pods. As the eviction API has it, an empty selector
-    selects every pod of the namespace, and a missing one none.
-    """
-    number = 100 if pods is None else pods
-    best: Demand | None = None
-    for budget in sorted(budgets, key=lambda one: one.metadata.name):
-        if budget.metadata.namespace != namespace or not matches(budget.spec.selector, labels):
-            continue
-        demand = _demand(budget)
-        if demand is not None and (best is None or demand.of(number) > best.of(number)):
-            best = demand
-    return best or Demand()
+def demand_of(budget: PodDisruptionBudget) -> Demand | None:
+    """What a budget says; None where it says nothing that can be read."""
+    least, most = budget.spec.min_available, budget.spec.max_unavailable
+    if isinstance(least, int):
+        return Demand(min_available=least)
+    if isinstance(least, str) and (found := _PERCENT.fullmatch(least)):
+        return Demand(min_percent=int(found[1]))
+    if isinstance(most, int):
+        return Demand(max_unavailable=most)
+    if isinstance(most, str) and (found := _PERCENT.fullmatch(most)):
+        return Demand(max_unavailable_percent=int(found[1]))
+    return None
 
 
 def _known(owners: Owners, reference: OwnerReference, namespace: str) -> Owner | Job | Scale | None:
@@ -203,16 +196,3 @@ def _numbered(workload: Workload, pod: ObjectMeta, found: Owner | Job | Scale | 
 
 def _said_single(meta: ObjectMeta) -> bool | None:
     return {"single": True, "multiple": False}.get(meta.labels.get(REPLICAS_LABEL, ""))
-
-
-def _demand(budget: PodDisruptionBudget) -> Demand | None:
-    least, most = budget.spec.min_available, budget.spec.max_unavailable
-    if isinstance(least, int):
-        return Demand(min_available=least)
-    if isinstance(least, str) and (found := _PERCENT.fullmatch(least)):
-        return Demand(min_percent=int(found[1]))
-    if isinstance(most, int):
-        return Demand(max_unavailable=most)
-    if isinstance(most, str) and (found := _PERCENT.fullmatch(most)):
-        return Demand(max_unavailable_percent=int(found[1]))
-    return None

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from fairlead.engine.core.actions import BindPod, MarkTiers
-from fairlead.engine.core.events import MarksAre, PoliciesAre, Promised
+from fairlead.engine.core.events import Gone, MarksAre, PoliciesAre, Promised
 from fairlead.engine.settings import Settings
 from fairlead.policy.marks import Marks
 from fairlead.policy.names import DELETION_COST, POLICY_ANNOTATION, SLOT_ANNOTATION, TIER_ANNOTATION
@@ -127,6 +127,23 @@ def test_as_many_as_the_budget_demands_are_off_spot():
     protecting["spec"]["minAvailable"] = 6
     things = [*spots(2), protecting, *deployment(10), *(web(n) for n in range(10))]
     assert split(under(policy("web", *tiers, demand), things=things)) == {"spot": 4, "demand": 6}
+
+
+def test_what_a_budget_over_two_workloads_lets_go_is_there_once_and_passes_on():
+    tiers = ({"name": "spot", "nodes": {"capacity": "spot"}, "volatile": True},)
+    demand = {"name": "on-demand", "nodes": {"capacity": "on-demand"}, "min": "pdb"}
+    protecting = budget("web", {"app": "web"}, allowed=2)
+    protecting["spec"]["maxUnavailable"] = 2
+    older = workload("Deployment", "older", replicas=1, created=-100.0)
+    for made in (older, *(younger := deployment(4))):
+        made["spec"]["template"]["metadata"]["labels"] = {"app": "web"}
+    world = under(
+        policy("web", *tiers, demand),
+        things=[*spots(2), protecting, older, *younger, *(web(n) for n in range(2))],
+    )
+    assert split(world) == {"demand": 2}
+    world.tell(Gone("Deployment", "default", "older", ""))
+    assert split(world.add(*(web(n) for n in range(2, 4)))) == {"demand": 2, "spot": 2}
 
 
 def test_pods_that_no_policy_governs_are_planned_as_ever():

@@ -264,7 +264,8 @@ class PolicyBook:
 
     def owner_gone(self, kind: str, namespace: str, name: str) -> None:
         """An owner is gone; its pods follow, or are orphaned, which they show themselves."""
-        self._owners.gone(kind, namespace, name)
+        if self._owners.gone(kind, namespace, name):
+            self._stir_within(namespace)  # another has what its budget lets be unavailable
 
     def budget(self, budget: PodDisruptionBudget) -> None:
         """A budget as it now is."""
@@ -377,7 +378,9 @@ class PolicyBook:
         demand, wanted = Demand(), None
         if asks_budgets(policy):
             like = self._makeups[key].alike(lambda uid: self._workload(self._pods[uid].pod))
-            demand = demand_of_group(policy, key.namespace, like, self._budgets.values())
+            demand = demand_of_group(
+                policy, key.namespace, like, self._budgets.values(), self._owners.sharing
+            )
             wanted = desired_of_group(policy, like)
         found = self._tiers.get((policy.name, demand, wanted))
         if found is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fairlead.kube.meta import OwnerReference
 from fairlead.kube.workloads import Job, Workload
 from fairlead.policy.owners import trimmed
+from fairlead.policy.sharing import Sharing
 
 __all__ = ["KnownOwners"]
 
@@ -15,10 +16,12 @@ class KnownOwners:
     Kept also while there is no policy: one may come, and its pods' owners are not told again then.
     """
 
-    __slots__ = ("_known",)
+    __slots__ = ("_known", "sharing")
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str, str], Workload | Job] = {}
+        self.sharing = Sharing()
+        """Which workloads share a budget."""
 
     def owner(self, reference: OwnerReference, namespace: str) -> Workload | Job | None:
         """The owner that a pod or ReplicaSet names, None when it is not known."""
@@ -28,14 +31,16 @@ class KnownOwners:
         """Take note of an owner: whether whose its pods are may have changed, and whether anything has."""
         key = kind, owner.metadata.namespace, owner.metadata.name
         before, after = self._known.get(key), trimmed(owner)
+        shares = self.sharing.seen(kind, owner)
         if before == after:
-            return False, False
+            return False, shares
         self._known[key] = after
         return before is None or _identity(before) != _identity(after), True
 
-    def gone(self, kind: str, namespace: str, name: str) -> None:
-        """Forget an owner."""
+    def gone(self, kind: str, namespace: str, name: str) -> bool:
+        """Forget an owner; whether that may change what others share."""
         self._known.pop((kind, namespace, name), None)
+        return self.sharing.gone(kind, namespace, name)
 
 
 def _identity(owner: Workload | Job) -> object:
