@@ -236,6 +236,24 @@ class TestEachDoor:
         names = [one["metadata"]["name"] for one in objects if one["kind"] == "Service"]
         assert names == ([called[door]] if door in called else [])
 
+    def test_only_the_port_that_is_called_is_open(self, door: str) -> None:
+        objects = shipped(DEPLOY / door)
+        (container,) = of_kind(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
+        policies = [one for one in objects if one["kind"] == "NetworkPolicy"]
+        assert len(policies) == (door in ("webhook", "serve"))
+        for policy in policies:
+            assert policy["spec"]["podSelector"] == {"matchLabels": {"app": f"fairlead-{door}"}}
+            assert policy["spec"]["policyTypes"] == ["Ingress"]
+            (ingress,) = policy["spec"]["ingress"]
+            assert ingress["ports"] == [{"port": container["ports"][0]["name"]}]
+
+    def test_a_registration_is_shipped_that_calls_nobody_yet(self, door: str) -> None:
+        registered = [one for one in shipped(DEPLOY / door) if one["kind"] == "MutatingWebhookConfiguration"]
+        assert len(registered) == (door in ("webhook", "serve"))
+        for one in registered:
+            assert one["metadata"]["name"] == "fairlead"
+            assert "webhooks" not in one  # applied again, it takes nothing away from what was written since
+
     def test_nothing_is_granted_wholesale_or_twice(self, door: str) -> None:
         objects = [*shipped(DEPLOY / "policies"), *shipped(DEPLOY / door)]
         for role in (one for one in objects if one["kind"] in ("ClusterRole", "Role")):

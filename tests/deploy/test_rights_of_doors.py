@@ -17,6 +17,8 @@ from support.door import DoorProcess
 from support.policies import ON_DEMAND, SPOT, plain_policy
 from support.shipped import Obj, Right, Shipped, rights_in, shipped_on
 
+REGISTRATION = "MutatingWebhookConfiguration"
+
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 # What only happens in a pinch: an answer was lost, another was faster, an owner is not in the watch yet.
@@ -49,7 +51,7 @@ def cluster() -> Iterator[Shipped]:
 @contextmanager
 def door(cluster: Shipped, name: str, *arguments: str) -> Iterator[DoorProcess]:
     """The door as its account, with the flags that a test needs in place of a Service."""
-    cluster.apply(*shipped_rights(name))
+    cluster.apply(*shipped_rights(name), *registrations(name))
     kubeconfig = account_kubeconfig(cluster.plane, account=f"fairlead-{name}")
     process = DoorProcess(kubeconfig, name, f"--system-namespace={NAMESPACE}", *arguments)
     try:
@@ -59,6 +61,11 @@ def door(cluster: Shipped, name: str, *arguments: str) -> Iterator[DoorProcess]:
         process.close()
         cluster.plane.kubectl("delete", "leases", "--all", f"--namespace={NAMESPACE}")
         cluster.plane.kubectl("delete", "mutatingwebhookconfiguration", "fairlead", "--ignore-not-found")
+
+
+def registrations(door: str) -> list[Obj]:
+    """What a door that is called finds to write itself into."""
+    return [one for one in shipped_objects(f"{door}/{door}.yaml") if one["kind"] == REGISTRATION]
 
 
 @contextmanager
@@ -115,12 +122,38 @@ def test_the_webhook(cluster: Shipped) -> None:
             process.wait_for("registered")
             cluster.apply(deployment(namespace, "web", 10))
             cluster.wait(lambda: actual(cluster, "hooked") == "spot 7, on-demand 3", "the split")
-    # Ledgers mostly go with their workload, and a registration changes when the authority does.
-    seldom = {
-        Right("fairlead.dev", "placementledgers", "delete"),
-        Right("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "update"),
-    }
-    check(cluster, since, "webhook", unused=frozenset(seldom))
+    # Ledgers mostly go with their workload.
+    check(cluster, since, "webhook", unused=frozenset({Right("fairlead.dev", "placementledgers", "delete")}))
+
+
+def test_a_webhook_whose_registration_nobody_made_says_who_could(cluster: Shipped) -> None:
+    cluster.apply(*shipped_rights("webhook"))
+    kubeconfig = account_kubeconfig(cluster.plane, account="fairlead-webhook")
+    flags = (
+        f"--system-namespace={NAMESPACE}",
+        "--register",
+        "--listen=127.0.0.1:0",
+        "--url=https://127.0.0.1:1",
+    )
+    process = DoorProcess(kubeconfig, "webhook", *flags)
+    try:
+        assert process.ended() == 2
+        assert "kubectl apply -k deploy/webhook" in process.text()
+    finally:
+        process.close()
+
+
+def test_the_account_of_a_webhook_can_register_no_other(cluster: Shipped) -> None:
+    cluster.apply(*shipped_rights("webhook"))
+    account = f"--as=system:serviceaccount:{NAMESPACE}:fairlead-webhook"
+
+    def may(*what: str) -> bool:
+        return cluster.plane.kubectl("auth", "can-i", *what, account, check=False).stdout.strip() == "yes"
+
+    assert may("update", f"{REGISTRATION}/fairlead")
+    assert not may("update", f"{REGISTRATION}/other")
+    assert not may("create", REGISTRATION)
+    assert not may("delete", f"{REGISTRATION}/fairlead")
 
 
 def test_several_doors_in_one(cluster: Shipped) -> None:

@@ -29,6 +29,7 @@ CONFIGURATION = "fairlead"
 PATH = "/admit"
 HOOK = "pods.fairlead.dev"
 _TIMEOUT_S = 10
+_MAKE_IT = "; have somebody make it who may (kubectl apply -k deploy/webhook, or deploy/serve)"
 _CONFIGURATIONS = known("MutatingWebhookConfiguration")
 _SECRETS = known("Secret")
 
@@ -135,7 +136,7 @@ class Registration:
                 if error.code == 403:
                     raise BadInput(
                         f"--register may not write MutatingWebhookConfiguration {CONFIGURATION}: "
-                        f"{error.message}"
+                        f"{error.message}{'' if found else _MAKE_IT}"
                     ) from error
                 raise
 
