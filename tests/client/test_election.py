@@ -22,7 +22,7 @@ from fairlead.errors import Conflict, LeaseLost, Unreachable
 from fairlead.kube.decode import convert
 from fairlead.kube.resources import known
 from fairlead.kube.workloads import Lease
-from support.virtual_loop import VirtualLoop, run_virtually
+from support.virtual_loop import VirtualLoop, pass_by, run_virtually
 
 if TYPE_CHECKING:
     from client.conftest import Through
@@ -71,13 +71,13 @@ class Line:
         await self._pass()
         self.puts += 1
         lease = self.store.put(spec, old)
-        await asyncio.sleep(self.slow_s + self.slow_answers_s)  # the way back
+        await pass_by(self.slow_s + self.slow_answers_s)  # the way back
         if self.lose_answers:
             raise Unreachable("the answer was lost")
         return lease
 
     async def _pass(self) -> None:
-        await asyncio.sleep(self.slow_s)
+        await pass_by(self.slow_s)
         if self.cut:
             raise Unreachable("cut off")
 
@@ -155,7 +155,7 @@ async def pass_time(seconds: float, *cast: Candidate) -> None:
     """Let time pass, and look all the while: never two who may write."""
     end = asyncio.get_running_loop().time() + seconds
     while (left := end - asyncio.get_running_loop().time()) > 0:
-        await asyncio.sleep(min(0.25, left))
+        await pass_by(min(0.25, left))
         assert sum(candidate.may_write for candidate in cast) <= 1
         for candidate in cast:
             # Whoever saw the renewal saw it no earlier than it was applied: by then we must be done.
@@ -219,12 +219,12 @@ def test_what_leads_may_finish_its_writes_when_stopped() -> None:
             try:
                 await asyncio.Event().wait()
             finally:
-                await asyncio.sleep(1)
+                await pass_by(1)
                 could_write.append(candidate.may_write)
 
         async with asyncio.TaskGroup() as group:
             task = group.create_task(candidate.election.run(work))
-            await asyncio.sleep(5)
+            await pass_by(5)
             task.cancel()
         return [*could_write, candidate.may_write]
 
@@ -236,7 +236,7 @@ def test_work_that_ends_ends_the_run_and_its_error_comes_out_as_it_is() -> None:
         store = Store()
 
         async def done() -> None:
-            await asyncio.sleep(30)
+            await pass_by(30)
 
         async def fails() -> None:
             raise ValueError("as it is")
@@ -317,7 +317,7 @@ def test_whoever_lost_the_lease_writes_nothing_more_however_long_it_takes_to_sto
         could_write: list[bool] = []
 
         async def usurp() -> None:
-            await asyncio.sleep(5)
+            await pass_by(5)
             store.put({"holderIdentity": "usurper", "leaseDurationSeconds": 15}, store.lease)
 
         async with asyncio.TaskGroup() as group:
@@ -384,19 +384,19 @@ def test_never_two_may_write_and_in_the_end_somebody_does(
             match what:
                 case "cut":
                     line.cut = True
-                    await asyncio.sleep(seconds)
+                    await pass_by(seconds)
                     line.cut = False
                 case "lose_answers":
                     line.lose_answers = True
-                    await asyncio.sleep(seconds)
+                    await pass_by(seconds)
                     line.lose_answers = False
                 case "slow":
                     line.slow_s = seconds / 3
-                    await asyncio.sleep(seconds)
+                    await pass_by(seconds)
                     line.slow_s = 0
                 case "slow_answers":
                     line.slow_answers_s = seconds / 4
-                    await asyncio.sleep(seconds)
+                    await pass_by(seconds)
                     line.slow_answers_s = 0
                 case "jump":
                     loop.jump(seconds)
@@ -426,6 +426,19 @@ class Renewed(ApiLease):
         lease = await super().put(spec, old)
         if old is not None:
             self.renewed.set()
+        return lease
+
+
+class Looked(ApiLease):
+    """Says when somebody looked at the lease."""
+
+    def __init__(self, client: Client, name: str, namespace: str, looked: asyncio.Event) -> None:
+        super().__init__(client, name, namespace)
+        self._looked = looked
+
+    async def get(self) -> Lease | None:
+        lease = await super().get()
+        self._looked.set()
         return lease
 
 
@@ -465,9 +478,10 @@ class TestOnAcluster:
 
     async def test_of_several_one_leads_and_all_have_their_turn(self, through: Through) -> None:
         leading, most, turns = 0, 0, []
+        waiting: dict[str, asyncio.Event] = {name: asyncio.Event() for name in "abcd"}
 
         async def candidate(name: str) -> None:
-            store = ApiLease(through.client, "fairlead", through.namespace)
+            store = Looked(through.client, "fairlead", through.namespace, waiting[name])
             election = Election(store, name, rng=random.Random(name), terms=Terms(retry_s=0.05))
 
             async def lead() -> None:
@@ -475,7 +489,12 @@ class TestOnAcluster:
                 leading += 1
                 most = max(most, leading)
                 turns.append(name)
-                await asyncio.sleep(0.1)
+                # Long enough for everybody else to have tried, and so to lead too if anybody could.
+                del waiting[name]
+                for other in waiting.values():
+                    other.clear()
+                for other in list(waiting.values()):
+                    await other.wait()
                 leading -= 1
 
             await election.run(lead)

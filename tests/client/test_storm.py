@@ -137,6 +137,7 @@ async def truth_of(through: Through) -> dict[str, str]:
 
 
 async def audit_for_ever(reflector: Reflector[Bare, Bare]) -> None:
+    """As the reflector would by itself. Nothing waits for its pace, which only leaves faults for others."""
     while True:
         await asyncio.sleep(1.0)
         with suppress(ApiError, Unreachable):  # it is a storm

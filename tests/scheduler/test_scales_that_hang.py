@@ -17,7 +17,7 @@ from fairlead.engine.core.events import Event, Seen
 from fairlead.errors import ApiError
 from fairlead.kube.workloads import Workload
 from support.units import pod, typed
-from support.virtual_loop import VirtualLoop, run_virtually
+from support.virtual_loop import VirtualLoop, pass_by, run_virtually
 
 PATIENCE_S = 5.0
 
@@ -133,7 +133,7 @@ def test_nobody_waits_again_for_a_kind_that_did_not_answer(how: str) -> None:
         await scene.before("bad.dev", ["first"])
         for number in range(20):
             assert await scene.before("bad.dev", [f"next{number}"]) == (set(), 0.0)
-            await asyncio.sleep(10)
+            await pass_by(10)
         assert await scene.before("good.dev", ["good"]) == ({"good"}, 0.0)
 
     play(main)
@@ -144,10 +144,10 @@ def test_a_kind_that_did_not_answer_is_asked_one_at_a_time_until_it_does() -> No
         scene.apis.hung.add("bad.dev")
         await scene.before("bad.dev", names("b", 30))
         for _ in range(200):
-            await asyncio.sleep(0.3)
+            await pass_by(0.3)
             assert scene.apis.under_way["bad.dev"] <= 1
         scene.apis.hung.clear()
-        await asyncio.sleep(60)
+        await pass_by(60)
         assert scene.told == dict.fromkeys(names("b", 30), 3)
         assert await scene.before("bad.dev", ["new"]) == ({"new"}, 0.0)
 
@@ -161,7 +161,7 @@ def test_sizes_of_other_kinds_are_followed_while_one_hangs() -> None:
         await scene.before("bad.dev", names("b", 100))
         for size in (4, 5, 6):
             scene.apis.sizes["good"] = size
-            await asyncio.sleep(3)  # it is read every two seconds, and looked at every half
+            await pass_by(3)  # it is read every two seconds, and looked at every half
             assert scene.told["good"] == size
 
     play(main)
@@ -173,7 +173,7 @@ def test_one_owner_that_fails_keeps_its_fellows_from_nothing_for_long() -> None:
         scene.apis.failing.add("good.dev")
         assert await scene.before("good.dev", ["new"]) == (set(), 0.0)
         scene.apis.failing.clear()
-        await asyncio.sleep(3)
+        await pass_by(3)
         assert await scene.before("good.dev", ["newer"]) == ({"newer"}, 0.0)
 
     play(main)

@@ -305,13 +305,16 @@ class Cluster:
     # Cluster-scoped things
 
     def add_namespace(self, **metadata: Any) -> str:
-        """One more namespace, with its default ServiceAccount."""
+        """One more namespace, with all that controllers put into a new one."""
         name = f"{self._prefix}-{next(self._numbers)}"
         self.namespace = name
         self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, **metadata}})
-        self.wait(
-            lambda: self.try_get("ServiceAccount", "default").status == 200, f"the service account of {name}"
-        )
+        for kind, given in (("ServiceAccount", "default"), ("ConfigMap", "kube-root-ca.crt")):
+            # A watch or a count of the test's own must not meet it as it comes.
+            self.wait(
+                lambda kind=kind, given=given: self.try_get(kind, given).status == 200,
+                f"{kind} {given} of {name}",
+            )
         return name
 
     def add_nodes(self, number: int = 1, **shape: Any) -> Names:

@@ -49,6 +49,12 @@ class _Selector(selectors.SelectSelector):
         return super().select(0)
 
 
+async def pass_by(seconds: float) -> None:
+    """Let so much virtual time pass, with all that is due in it; nobody waits for a clock on the wall."""
+    assert isinstance(asyncio.get_running_loop(), VirtualLoop)
+    await asyncio.sleep(seconds)
+
+
 def run_virtually(main: Callable[[VirtualLoop], Awaitable[T]]) -> T:
     """Run a coroutine in virtual time, and close its loop."""
     loop = VirtualLoop()
