@@ -22,6 +22,7 @@ from fairlead.policy.model import ByLabel
         (("--burst-value=1", "--via=webhook"), "--listen"),
         (("--burst-value=1", "--via=webhook", "--listen=:0", "--scheduler-name=x"), "--scheduler-name"),
         (("--burst-value=1", "--url=https://h:1"), "--via webhook"),
+        (("--burst-value=1", "--client-ca-file=ca.pem"), "--via webhook"),
     ],
 )
 def test_flags_that_cannot_be_used_are_refused_with_words(flags: tuple[str, ...], said: str):

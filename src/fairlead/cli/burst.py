@@ -100,6 +100,12 @@ acts, by lease. Exits with 0 after SIGTERM or SIGINT, with 2 when a flag cannot 
     metavar="NAME",
     help="With --via webhook: the Service before us, in the system namespace.",
 )
+@click.option(
+    "--client-ca-file",
+    default="",
+    metavar="FILE",
+    help="With --via webhook: take reviews only from who shows a certificate that one of these signed.",
+)
 @running_options
 def command(options: Options, **flags: Any) -> None:
     """Keep up to --burst-value pods of a group on the cluster's own nodes and send the rest to a virtual one.
@@ -129,6 +135,7 @@ class _Asked:
     return_jobs: bool
     url: str
     service: str
+    client_ca_file: str
 
     def policy(self, options: Options) -> PlacementPolicy:
         """The policy that the flags stand for; BadInput where they cannot be used."""
@@ -142,8 +149,9 @@ class _Asked:
             raise BadInput("--scheduler-name goes with --via scheduler: a webhook steers the pods of any")
         if self.via == "webhook" and not options.listen:
             raise BadInput("--via webhook needs --listen ADDRESS:PORT, where the API server calls us")
-        if self.via == "scheduler" and self.url:
-            raise BadInput("--url goes with --via webhook")
+        for flag, value in (("--url", self.url), ("--client-ca-file", self.client_ca_file)):
+            if self.via == "scheduler" and value:
+                raise BadInput(f"{flag} goes with --via webhook")
         try:
             seconds(self.return_after)
         except ValueError as error:
@@ -180,6 +188,12 @@ class _Asked:
         from fairlead.doors.rebalancer.door import Settings as Returning
         from fairlead.doors.webhook.door import Settings, WebhookDoor
 
-        webhook = Settings(register=True, url=self.url, service=self.service, schedulers=())
+        webhook = Settings(
+            register=True,
+            url=self.url,
+            service=self.service,
+            client_ca_file=self.client_ca_file,
+            schedulers=(),
+        )
         returning = Returning((), lease=f"fairlead-{policy.name}-rebalancer")
         return [WebhookDoor(around, webhook), RebalancerDoor(around, returning)]
