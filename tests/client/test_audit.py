@@ -46,7 +46,7 @@ async def test_a_frame_that_is_only_slow_is_no_miss() -> None:
         release.set()
         return await pods(pod("a", 15), pod("c", 17), at=20)(request)
 
-    async with scene(slow, released, tuning=Tuning(audit_s=0, settle_s=0.3)) as stage:
+    async with scene(slow, released, tuning=Tuning(audit_s=0, settle_s=1.0)) as stage:
         await stage.reflector.synced()
         assert await stage.reflector.audit() == 0
         assert stage.reflector.counters.listings == 1

@@ -158,7 +158,7 @@ class TestNoAnswer:
             await asyncio.Event().wait()
             raise AssertionError
 
-        async with serving(handler) as target, Connection(target, timeout_s=0.05) as connection:
+        async with serving(handler) as target, Connection(target, timeout_s=0.5) as connection:
             with pytest.raises(Unreachable, match="no answer"):
                 await connection.request("POST", "/x", b"{}")
 
@@ -419,7 +419,7 @@ class TestStreams:
         async with (
             serving(handler) as target,
             Connection(target) as connection,
-            connection.stream("/x", inactivity_s=0.05) as stream,
+            connection.stream("/x", inactivity_s=0.5) as stream,
         ):
             assert await stream.read() == b"first\n"
             with pytest.raises(Unreachable, match="stream broke off"):

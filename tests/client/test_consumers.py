@@ -15,6 +15,7 @@ from fairlead.client.view import Added, Deleted, Event
 from fairlead.kube.pod import Pod
 from support.odd_server import frame, serving
 from support.reflected import PODS, QUICK, listed, pod, scene, watch
+from support.wire import PATIENCE_S
 
 
 async def test_a_slow_one_holds_the_server_back_and_loses_nothing() -> None:
@@ -96,5 +97,5 @@ async def test_cancelling_leaves_nothing_open() -> None:
             task = group.create_task(reflector.run(lambda event: None))
             await reflector.synced()
             task.cancel()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             await closed.wait()

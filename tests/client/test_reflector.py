@@ -63,7 +63,7 @@ class TestListing:
             watch(frame("ADDED", pod("a", 3))),  # a server that ignores what it was asked
             pods(pod("a", 3), at=10),
             watch(),
-            tuning=Tuning(inactivity_s=0.05, audit_s=0, backoff_first_s=0.001),
+            tuning=Tuning(inactivity_s=0.5, audit_s=0, backoff_first_s=0.001),
         ) as stage:
             await stage.until("Added shop/a", "Synced")
 
@@ -115,7 +115,7 @@ class TestResuming:
         async with scene(
             watch(listed(pod("a", 3), at=10)),
             watch(frame("DELETED", pod("a", 11))),
-            tuning=Tuning(inactivity_s=0.05, audit_s=0, backoff_first_s=0.001),
+            tuning=Tuning(inactivity_s=0.5, audit_s=0, backoff_first_s=0.001),
         ) as stage:
             await stage.until("Added shop/a", "Synced", "Deleted shop/a")
             assert stage.asked[1]["resourceVersion"] == "10"

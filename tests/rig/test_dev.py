@@ -77,7 +77,7 @@ def test_after_a_crash_of_what_holds_it_nothing_runs_and_down_leaves_no_keys(
     wait_until(
         lambda: not any(Path(f"/proc/{pid}").exists() for pid in running["programs"].values()),
         "every program to end",
-        timeout_s=10,
+        timeout_s=60,
     )
     assert json.loads(fairlead("status", "-o", "json").stdout) == {"running": False}
     assert list(tmp_path.rglob("*.key"))

@@ -54,7 +54,7 @@ def test_killing_the_guard_itself_ends_the_programs(tmp_path: Path) -> None:
 
     os.kill(parent, signal.SIGKILL)
 
-    wait_until(lambda: not runs(program.pid), "the program to end", timeout_s=10)
+    wait_until(lambda: not runs(program.pid), "the program to end", timeout_s=60)
     with pytest.raises(RigError, match="guard of the control plane's programs is gone"):
         program.exit_code()
     guard.close()
@@ -76,7 +76,7 @@ def test_a_program_that_ignores_the_signal_is_killed(tmp_path: Path) -> None:
     with Guard() as guard:
         script = "trap '' TERM; echo ready; while :; do sleep 0.05; done"
         program = guard.start("deaf", ["/bin/sh", "-c", script], log=tmp_path / "log")
-        wait_until(lambda: "ready" in program.tail(), "the trap to be set", timeout_s=10)
+        wait_until(lambda: "ready" in program.tail(), "the trap to be set", timeout_s=60)
 
         program.stop(with_signal=signal.SIGTERM, patience_s=0.1)
 
@@ -105,7 +105,7 @@ def test_kill_9_of_who_started_a_control_plane_leaves_nothing_behind() -> None:
 
         starter.kill()
 
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while any(runs(int(pid)) for pid in pids) or Path(folder).exists():
-        assert time.monotonic() < deadline, "something is left after 10 s"
+        assert time.monotonic() < deadline, "something is left after a minute"
         time.sleep(0.05)

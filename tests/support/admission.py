@@ -104,8 +104,7 @@ class Tiered:
 
     def trusted(self) -> bytes:
         """The authorities that the API server trusts, as registered."""
-        found = self.cluster.get("MutatingWebhookConfiguration", CONFIGURATION)["webhooks"][0]
-        return base64.b64decode(found["clientConfig"]["caBundle"])
+        return trusted_by(self.cluster.get("MutatingWebhookConfiguration", CONFIGURATION))
 
     def deploy(self, name: str, replicas: int, *, pods: Manifest | None = None, **spec: Any) -> Manifest:
         """A Deployment whose pods end at once and stay on this test's nodes."""
@@ -201,6 +200,11 @@ def tiered(cluster: Cluster) -> Iterator[Tiered]:
             yield own
         finally:
             own.close()
+
+
+def trusted_by(configuration: Manifest) -> bytes:
+    """The authorities that a registration names."""
+    return base64.b64decode(configuration["webhooks"][0]["clientConfig"]["caBundle"])
 
 
 def exact(number: int) -> dict[str, int]:

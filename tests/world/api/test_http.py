@@ -18,6 +18,7 @@ from fairlead.world.api import Api
 from fairlead.world.http import Server, serve
 from fairlead.world.schema.resources import CONFIGMAPS, CRDS, MUTATING_WEBHOOKS, NODES, PODS, SERVICE_ACCOUNTS
 from support.manifests import config_map, pod
+from support.wire import PATIENCE_S
 
 Object = dict[str, Any]
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -63,7 +64,7 @@ class Watcher:
         self.response.close()
 
     async def frame(self) -> tuple[str, Object]:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             found = msgspec.json.decode(await self.response.content.readline())
         return found["type"], found["object"]
 
@@ -72,7 +73,7 @@ class Watcher:
         return [(kind, item["metadata"].get("name", "")) for kind, item in frames]
 
     async def ended(self) -> bool:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             return await self.response.content.readline() == b""
 
 
