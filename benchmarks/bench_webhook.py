@@ -36,9 +36,10 @@ from fairlead.client.connection import Connection
 from fairlead.client.tls import client_context
 from fairlead.doors.health import serving
 from fairlead.doors.running import event_loop
+from fairlead.doors.shown import Shown
 from fairlead.doors.webhook.keyring import SECRET
 from fairlead.doors.webhook.metrics import Metrics
-from fairlead.doors.webhook.server import Answer, Endpoint, Shown
+from fairlead.doors.webhook.server import Answer, Endpoint
 from fairlead.kube.resources import known
 from fairlead.rig.controlplane import ControlPlane
 

@@ -14,9 +14,10 @@ import aiohttp
 from fairlead.client.authority import Authority, KeyPair
 from fairlead.client.tls import client_context
 from fairlead.doors.health import serving
+from fairlead.doors.shown import Shown
 from fairlead.doors.webhook.metrics import Metrics
 from fairlead.doors.webhook.registration import PATH
-from fairlead.doors.webhook.server import Admit, Endpoint, Shown
+from fairlead.doors.webhook.server import Admit, Endpoint
 
 Sessions = Callable[[KeyPair | None], aiohttp.ClientSession]
 

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Protocol
 
 import structlog
@@ -24,30 +23,19 @@ from fairlead.client.authority import KeyPair, life_of
 from fairlead.client.clock import WALL_CLOCK, Clock
 from fairlead.client.reflector import Reflector
 from fairlead.client.retry import Backoff
-from fairlead.doors.files import Stamp, stamp_of
 from fairlead.doors.namespaces import in_namespace
+from fairlead.doors.shown import Trust
 from fairlead.doors.webhook.keyring import SECRET, Keyring, Secret, read_keyring, secret_of
 from fairlead.errors import ApiError, BadInput, BadObject, Conflict, NotFound, Unreachable
 from fairlead.kube.resources import known
 
-__all__ = ["Certificates", "Files", "Names", "OwnAuthority", "Trust"]
+__all__ = ["Certificates", "Names", "OwnAuthority"]
 
 _log = structlog.get_logger(__name__)
 
 _SECRETS = known("Secret")
 _SERVING_LIFE = timedelta(days=90)
-_LOOK_S = 5.0  # how often files are looked at
 _LOOK_AGAIN_S = 60.0  # the Secret is watched; this is for when the watch is refused
-
-
-class Trust(Protocol):
-    """Where authorities are published: the registration, if it is ours."""
-
-    async def publish(self, bundle: bytes) -> None:
-        """Have the API server trust these, and nobody else."""
-
-    async def trusts(self, authority: bytes) -> bool:
-        """Whether who must trust it does; yes where nobody has registered."""
 
 
 class Certificates(Protocol):
@@ -225,47 +213,3 @@ class OwnAuthority:
             self._client, _SECRETS, Secret, namespace=self._namespace, fields=f"metadata.name={SECRET}"
         )
         await reflector.run(lambda _: self._changed.set())
-
-
-class Files:
-    """Certificates from files that somebody else renews. `authority`: a file with who signs them; without
-    one nothing is published, and what others put into the registration stays there.
-    """
-
-    def __init__(
-        self, certificate: str, key: str, authority: str | None, show: Callable[[KeyPair], None]
-    ) -> None:
-        self._files = [certificate, key, *([authority] if authority else [])]
-        self._show = show
-
-    async def first(self) -> bytes:
-        """Read them; BadInput says which cannot be used."""
-        pair, bundle = self._read()
-        self._show(pair)
-        return bundle
-
-    async def run(self, trust: Trust) -> None:
-        """See `Certificates`. A pair that is half renewed is not shown: the next look finds it whole."""
-        known_stamps: list[Stamp | None] | None = None
-        while True:
-            stamps = [stamp_of(file) for file in self._files]
-            if stamps != known_stamps:
-                try:
-                    pair, bundle = self._read()
-                    if bundle:
-                        await trust.publish(bundle)
-                    self._show(pair)
-                    known_stamps = stamps
-                except (BadInput, ApiError, Unreachable) as error:
-                    _log.warning("certificate_not_taken", reason=str(error))
-            await asyncio.sleep(_LOOK_S)
-
-    def _read(self) -> tuple[KeyPair, bytes]:
-        contents = []
-        for file in self._files:
-            try:
-                contents.append(Path(file).read_bytes())
-            except OSError as error:
-                raise BadInput(f"{file}: {error.strerror or error}") from error
-        pair = KeyPair(contents[0], contents[1])
-        return pair, contents[2] if len(contents) > 2 else b""

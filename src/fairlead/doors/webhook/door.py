@@ -11,32 +11,29 @@ import asyncio
 import ssl
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import structlog
 from aiohttp import web
 
 from fairlead.client.retry import Backoff
 from fairlead.doors.crds import ensure_crds
-from fairlead.doors.files import stamp_of
 from fairlead.doors.grouping import GroupsOfPods
 from fairlead.doors.marks import LiveMarks
 from fairlead.doors.owners import OwnersOfPods
 from fairlead.doors.running import Door, Surroundings
+from fairlead.doors.shown import Callers, Files, Shown
 from fairlead.doors.webhook.admitting import Admission
 from fairlead.doors.webhook.adopting import Adopting
-from fairlead.doors.webhook.certificates import Certificates, Files, OwnAuthority
+from fairlead.doors.webhook.certificates import Certificates, OwnAuthority
 from fairlead.doors.webhook.ledgers import Ledgers
 from fairlead.doors.webhook.metrics import Metrics
 from fairlead.doors.webhook.registration import Registration, Where
-from fairlead.doors.webhook.server import Endpoint, Shown
+from fairlead.doors.webhook.server import Endpoint
 from fairlead.errors import ApiError, BadInput, Unreachable
 
 __all__ = ["Settings", "WebhookDoor"]
 
 _log = structlog.get_logger(__name__)
-
-_LOOK_S = 5.0  # how often the file with callers' authorities is looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +83,9 @@ class WebhookDoor(Door):
             ours=settings.register,
         )
         self._shown = Shown(ask=bool(settings.client_ca_file))
+        self._callers = (
+            Callers(settings.client_ca_file, self._shown.trust) if settings.client_ca_file else None
+        )
         self._certificates: Certificates = (
             Files(
                 settings.tls_cert_file,
@@ -140,8 +140,8 @@ class WebhookDoor(Door):
 
     async def prepare(self) -> None:
         """Definitions, a certificate, and who may call."""
-        if self._settings.client_ca_file:
-            self._trust_callers()
+        if self._callers is not None:
+            self._callers.first()
         await ensure_crds(self._client, clock=self._around.clock)
         await self._registration.publish(await self._certificates.first())
 
@@ -180,8 +180,8 @@ class WebhookDoor(Door):
                     self._groups.run(),
                     self._ledgers.run(),
                     self._marks.run(),
-                    self._follow_callers(),
                     self._serve(),
+                    *([self._callers.run()] if self._callers is not None else []),
                 )
             ]
             await self._stopping.wait()
@@ -214,30 +214,6 @@ class WebhookDoor(Door):
                 wait_s = backoff.next_s(error.retry_after_s if isinstance(error, ApiError) else None)
                 _log.warning("not_registered", reason=str(error), wait_s=round(wait_s, 3))
                 await asyncio.sleep(wait_s)
-
-    def _trust_callers(self) -> None:
-        file = self._settings.client_ca_file
-        try:
-            self._shown.trust(Path(file).read_text(encoding="ascii"))
-        except (OSError, UnicodeDecodeError, BadInput) as error:
-            raise BadInput(f"--client-ca-file {file}: {error}") from error
-
-    async def _follow_callers(self) -> None:
-        """Read the authorities of callers again when their file changes; a bad one changes nothing."""
-        if not (file := self._settings.client_ca_file):
-            return
-        known = stamp_of(file)
-        while True:
-            await asyncio.sleep(_LOOK_S)
-            stamp = stamp_of(file)
-            if stamp is None or stamp == known:
-                continue  # a file that is away for a moment is being replaced
-            known = stamp
-            try:
-                self._trust_callers()
-                _log.info("callers_reloaded", file=file)
-            except BadInput as error:
-                _log.error("callers_refused", reason=str(error))
 
     def stop(self) -> None:
         """See `Door`."""

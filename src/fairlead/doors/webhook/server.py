@@ -1,4 +1,4 @@
-"""The webhook's end of the wire: a review comes in, an answer goes out, and TLS that can be renewed.
+"""The webhook's end of the wire: a review comes in, an answer goes out.
 
 Every body gets a well-formed answer or an HTTP error. An error is also what we answer when we cannot
 decide: then the registration's failurePolicy says whether the pod goes on without us.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import ssl
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -17,14 +16,13 @@ from typing import Any, Protocol
 import structlog
 from aiohttp import web
 
-from fairlead.client.authority import KeyPair
-from fairlead.client.tls import load_pair
+from fairlead.doors.shown import certified
 from fairlead.doors.webhook.metrics import Metrics
 from fairlead.doors.webhook.registration import PATH
 from fairlead.doors.webhook.reviews import LIMIT, BadReview, Request, allowed, read_review
-from fairlead.errors import BadInput, FairleadError
+from fairlead.errors import FairleadError
 
-__all__ = ["Answer", "Endpoint", "Shown", "certified"]
+__all__ = ["Answer", "Endpoint"]
 
 _log = structlog.get_logger(__name__)
 
@@ -50,67 +48,6 @@ class Admit(Protocol):
 
     def __call__(self, pod: dict[str, Any], namespace: str, *, dry_run: bool) -> Awaitable[Answer]:
         """The answer; raises a FairleadError when none can be given."""
-
-
-class Shown:
-    """The certificate that new connections are shown, and whose callers' certificates are believed.
-
-    Connections that are open are left alone.
-    """
-
-    def __init__(self, *, ask: bool = False) -> None:
-        """With `ask`, callers may show a certificate too: one that `trust` was told the signer of, or none.
-
-        None must do, because the kubelet asks for our health without one; `certified` tells who has one.
-        """
-        self._ask = ask
-        self._pair: KeyPair | None = None
-        self._callers = ""
-        self.context = self._new(None, "")
-        # Asked for every handshake, also where the client names no server.
-        self.context.sni_callback = self._choose
-        self._present = self.context
-
-    def show(self, pair: KeyPair) -> None:
-        """From the next handshake on; BadInput where the pair cannot be used, and the last one stays."""
-        self._present = self._new(pair, self._callers)
-        self._pair = pair
-
-    def trust(self, callers: str) -> None:
-        """Believe callers whose certificate one of these (PEM) signed, and no others, from the next one on.
-
-        BadInput where that cannot be used, and the last one stays.
-        """
-        if not callers.strip():
-            raise BadInput("it has no certificates")
-        self._present = self._new(self._pair, callers)
-        self._callers = callers
-
-    def _new(self, pair: KeyPair | None, callers: str) -> ssl.SSLContext:
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        if self._ask:
-            # The mode is the first context's; whom it is about is asked of the one that it is swapped for.
-            context.verify_mode = ssl.CERT_OPTIONAL
-            context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # many clusters' authorities are not that strict
-        if callers:
-            try:
-                context.load_verify_locations(cadata=callers)
-            except (ssl.SSLError, ValueError) as error:
-                raise BadInput(f"it has no certificates that can be used: {error}") from error
-        if pair is not None:
-            try:
-                load_pair(context, pair.public.decode(), pair.private.decode())
-            except (ssl.SSLError, ValueError) as error:
-                raise BadInput(f"the certificate and key cannot be used together: {error}") from error
-        return context
-
-    def _choose(self, connection: Any, _name: str | None, _context: ssl.SSLContext) -> None:
-        connection.context = self._present
-
-
-def certified(http: web.Request) -> bool:
-    """Whether the caller has shown a certificate; the handshake has seen to it that it is to be believed."""
-    return http.transport is not None and bool(http.transport.get_extra_info("peercert"))
 
 
 class Endpoint:

@@ -1,0 +1,172 @@
+"""The certificate that a port shows, renewed without closing a connection, and whose callers are believed.
+
+A handshake sees one certificate and key that belong together, never half of a renewal: each pair has a
+context of its own, and the next handshake is given the newest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+import structlog
+from aiohttp import web
+
+from fairlead.client.authority import KeyPair
+from fairlead.client.tls import load_pair
+from fairlead.doors.files import Stamp, stamp_of
+from fairlead.errors import ApiError, BadInput, Unreachable
+
+__all__ = ["Callers", "Files", "Shown", "Trust", "certified"]
+
+_log = structlog.get_logger(__name__)
+
+_LOOK_S = 5.0  # how often files are looked at
+
+
+class Trust(Protocol):
+    """Where authorities are published: the registration, if it is ours."""
+
+    async def publish(self, bundle: bytes) -> None:
+        """Have the API server trust these, and nobody else."""
+
+    async def trusts(self, authority: bytes) -> bool:
+        """Whether who must trust it does; yes where nobody has registered."""
+
+
+class Shown:
+    """The certificate that new connections are shown, and whose callers' certificates are believed.
+
+    Connections that are open are left alone.
+    """
+
+    def __init__(self, *, ask: bool = False) -> None:
+        """With `ask`, callers may show a certificate too: one that `trust` was told the signer of, or none.
+
+        None must do, because the kubelet asks for our health without one; `certified` tells who has one.
+        """
+        self._ask = ask
+        self._pair: KeyPair | None = None
+        self._callers = ""
+        self.context = self._new(None, "")
+        # Asked for every handshake, also where the client names no server.
+        self.context.sni_callback = self._choose
+        self._present = self.context
+
+    def show(self, pair: KeyPair) -> None:
+        """From the next handshake on; BadInput where the pair cannot be used, and the last one stays."""
+        self._present = self._new(pair, self._callers)
+        self._pair = pair
+
+    def trust(self, callers: str) -> None:
+        """Believe callers whose certificate one of these (PEM) signed, and no others, from the next one on.
+
+        BadInput where that cannot be used, and the last one stays.
+        """
+        if not callers.strip():
+            raise BadInput("it has no certificates")
+        self._present = self._new(self._pair, callers)
+        self._callers = callers
+
+    def _new(self, pair: KeyPair | None, callers: str) -> ssl.SSLContext:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        if self._ask:
+            # The mode is the first context's; whom it is about is asked of the one that it is swapped for.
+            context.verify_mode = ssl.CERT_OPTIONAL
+            context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # many clusters' authorities are not that strict
+        if callers:
+            try:
+                context.load_verify_locations(cadata=callers)
+            except (ssl.SSLError, ValueError) as error:
+                raise BadInput(f"it has no certificates that can be used: {error}") from error
+        if pair is not None:
+            try:
+                load_pair(context, pair.public.decode(), pair.private.decode())
+            except (ssl.SSLError, ValueError) as error:
+                raise BadInput(f"the certificate and key cannot be used together: {error}") from error
+        return context
+
+    def _choose(self, connection: Any, _name: str | None, _context: ssl.SSLContext) -> None:
+        connection.context = self._present
+
+
+def certified(http: web.Request) -> bool:
+    """Whether the caller has shown a certificate; the handshake has seen to it that it is to be believed."""
+    return http.transport is not None and bool(http.transport.get_extra_info("peercert"))
+
+
+class Files:
+    """Certificates from files that somebody else renews. `authority`: a file with who signs them; without
+    one nothing is published, and what others put into the registration stays there.
+    """
+
+    def __init__(
+        self, certificate: str, key: str, authority: str | None, show: Callable[[KeyPair], None]
+    ) -> None:
+        self._files = [certificate, key, *([authority] if authority else [])]
+        self._show = show
+
+    async def first(self) -> bytes:
+        """Read them; BadInput says which cannot be used."""
+        pair, bundle = self._read()
+        self._show(pair)
+        return bundle
+
+    async def run(self, trust: Trust) -> None:
+        """See `Certificates`. A pair that is half renewed is not shown: the next look finds it whole."""
+        known_stamps: list[Stamp | None] | None = None
+        while True:
+            stamps = [stamp_of(file) for file in self._files]
+            if stamps != known_stamps:
+                try:
+                    pair, bundle = self._read()
+                    if bundle:
+                        await trust.publish(bundle)
+                    self._show(pair)
+                    known_stamps = stamps
+                except (BadInput, ApiError, Unreachable) as error:
+                    _log.warning("certificate_not_taken", reason=str(error))
+            await asyncio.sleep(_LOOK_S)
+
+    def _read(self) -> tuple[KeyPair, bytes]:
+        contents = []
+        for file in self._files:
+            try:
+                contents.append(Path(file).read_bytes())
+            except OSError as error:
+                raise BadInput(f"{file}: {error.strerror or error}") from error
+        pair = KeyPair(contents[0], contents[1])
+        return pair, contents[2] if len(contents) > 2 else b""
+
+
+class Callers:
+    """The authorities of callers' certificates, from a file (--client-ca-file) that somebody else renews."""
+
+    def __init__(self, file: str, trust: Callable[[str], None]) -> None:
+        self._file = file
+        self._trust = trust
+
+    def first(self) -> None:
+        """Read it; BadInput where it cannot be used."""
+        try:
+            self._trust(Path(self._file).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, BadInput) as error:
+            raise BadInput(f"--client-ca-file {self._file}: {error}") from error
+
+    async def run(self) -> None:
+        """Read it again when it changes, for ever; one that cannot be used changes nothing."""
+        known = stamp_of(self._file)
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            stamp = stamp_of(self._file)
+            if stamp is None or stamp == known:
+                continue  # a file that is away for a moment is being replaced
+            known = stamp
+            try:
+                self.first()
+                _log.info("callers_reloaded", file=self._file)
+            except BadInput as error:
+                _log.error("callers_refused", reason=str(error))
