@@ -186,18 +186,6 @@ def test_tiers_keep_their_past_when_something_else_of_the_policy_changes() -> No
     assert list(picture.fall_back().marks)
 
 
-def test_who_takes_over_does_not_count_a_loss_that_was_handled_before() -> None:
-    picture = waiting(1)
-    for name in ("s1", "s2"):
-        picture.remove("Node", name)
-    picture.failed(ago=70)  # by who led meanwhile
-    picture.machine.took_over()
-    picture.fall_back()
-    mark = picture.marks.get("spot")
-    assert mark is not None
-    assert mark.cool_downs == 1
-
-
 def test_a_tier_that_never_had_a_node_is_not_interrupted() -> None:
     picture = Picture(nodes=False).add(Picture.on_demand("d1"))
     picture.fall_back()
@@ -209,6 +197,21 @@ def test_after_a_restart_cordoned_nodes_tell_of_an_interruption() -> None:
     mark = picture.fall_back().marks.get("spot")
     assert mark is not None
     assert mark.interrupted
+
+
+def test_after_a_restart_pods_on_nodes_that_are_gone_tell_of_an_interruption() -> None:
+    picture = Picture().pods("d1", "s1")
+    restarted = Picture(nodes=False).add(Picture.on_demand("d1")).deployment(2)
+    restarted.add(picture.web("web-1", "d1"), picture.web("web-2", "s1"))
+    mark = restarted.fall_back().marks.get("spot")
+    assert mark is not None
+    assert (mark.interrupted, mark.reason) == (True, "its last schedulable node was lost")
+
+
+def test_after_a_restart_pods_that_wait_for_a_tier_without_nodes_do_not() -> None:
+    restarted = Picture(nodes=False).add(Picture.on_demand("d1")).deployment(1)
+    restarted.add(unschedulable(restarted.web("web-1", tier="spot"), NOW))
+    assert not list(restarted.fall_back().marks), "it may be yet to be filled"
 
 
 def test_a_schedulable_node_appearing_ends_the_cool_down() -> None:

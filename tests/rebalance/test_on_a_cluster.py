@@ -237,6 +237,19 @@ def test_a_second_replica_takes_over_when_the_first_is_killed(corner: Rebalanced
 
 
 @pytest.mark.slow
+def test_spot_that_is_lost_while_nobody_leads_is_given_up_by_who_takes_over(corner: Rebalanced) -> None:
+    corner.corner.nodes()
+    first = corner.running(spot_and_on_demand(corner))
+    corner.corner.deploy("web", 10)
+    corner.lies("web", spot=7, on_demand=3)
+    corner.start().wait_for("observing")
+
+    first.kill()
+    corner.lose(*corner.nodes("spot"))
+    corner.lies("web", on_demand=10)
+
+
+@pytest.mark.slow
 def test_a_rebalancer_killed_between_two_moves_is_carried_on_by_the_next(corner: Rebalanced) -> None:
     own = corner.corner
     own.nodes(spot=1)

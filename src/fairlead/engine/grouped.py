@@ -138,17 +138,30 @@ class Grouped:
 
     def standings(self, now: float) -> list[Standing]:
         """All groups that have pods, in the order of their keys."""
-        found = []
         for key, at in list(self._stale_at.items()):
             if now > at:
                 self._standing.pop(key, None)
-        for key in sorted(self._groups):
-            standing = self._standing.get(key)
-            if standing is None:
-                standing = self._standing[key] = self._stand(key, now)
-            rolling = self._rolling(standing)
-            found.append(standing if rolling == standing.rolling else replace(standing, rolling=rolling))
-        return found
+        return [self._standing_of(key, now) for key in sorted(self._groups)]
+
+    def standing_of(self, pod: str, now: float) -> Standing | None:
+        """The group of a pod; None: it is in none."""
+        found = self._of.get(pod)
+        return self._standing_of(found.key, now) if found is not None else None
+
+    def stranded(self, policy: str) -> set[str]:
+        """Names of a policy's tiers to which pods were sent that are on nodes that nobody knows any more."""
+        return {
+            found.member.tier
+            for found in self._of.values()
+            if found.policy.name == policy and found.pod.spec.node_name and not found.member.placed
+        }
+
+    def _standing_of(self, key: GroupKey, now: float) -> Standing:
+        standing = self._standing.get(key)
+        if standing is None:
+            standing = self._standing[key] = self._stand(key, now)
+        rolling = self._rolling(standing)
+        return standing if rolling == standing.rolling else replace(standing, rolling=rolling)
 
     def _stand(self, key: GroupKey, now: float) -> Standing:
         pods = [self._of[pod] for pod in self._groups[key]]

@@ -1,7 +1,8 @@
 """What happened to groups of late, as far as the next move depends on it: changes, moves, failures.
 
-It lives in memory. After a restart the cluster itself tells enough to be careful: a young pod that is not
-Ready may be a replacement, and a young pod at all may be the trace of a change in number.
+It lives in memory, also in that of replicas that only stand by: they observe. After a restart from nothing
+the cluster itself tells enough to be careful: a pod that is not Ready may be a replacement, and a young pod
+at all may be the trace of a change in number or of a move. Only the doubling after failures is forgotten.
 """
 
 from __future__ import annotations
@@ -55,16 +56,19 @@ class _Group:
     moves: tuple[float, ...] = ()
     failures: int = 0
     rest_until: float | None = None
+    since: float = 0.0
+    """When it was first observed: of what came before, only traces are known."""
 
 
 class History:
     """See the module. Groups go by `Standing.called`. Invariant: a group has at most one flight."""
 
-    __slots__ = ("_groups", "_marked")
+    __slots__ = ("_blank", "_groups", "_marked")
 
     def __init__(self) -> None:
         self._groups: dict[str, _Group] = {}
         self._marked: dict[str, frozenset[str]] = {}
+        self._blank = True  # nothing was observed yet
 
     # Reading
 
@@ -77,6 +81,11 @@ class History:
         """When the group's desired number last changed, as far as known."""
         found = self._groups.get(group)
         return found.changed if found is not None else None
+
+    def known_since(self, group: str) -> float | None:
+        """From when on everything that happened to the group is known."""
+        found = self._groups.get(group)
+        return found.since if found is not None else None
 
     def since(self, group: str, time: float) -> tuple[float, ...]:
         """The times of the group's moves after `time`, oldest first."""
@@ -111,14 +120,14 @@ class History:
             seen.add(called)
             known = self._groups.get(called)
             if known is None:
-                newest = max((held.member.created for held in standing.pods), default=now)
-                known = _Group(standing.desired, newest)
+                known = self._first_seen(standing, now)
             elif known.desired != standing.desired:
                 known = replace(known, desired=standing.desired, changed=now)
             known = replace(known, moves=tuple(at for at in known.moves if at > now - 60.0))
             self._groups[called] = self._landed(known, standing, now)
         for called in [called for called in self._groups if called not in seen]:
             del self._groups[called]  # no pods left: when it has some again, that is a change
+        self._blank = False
 
     def sent(self, standing: Standing, flight: Flight) -> None:
         """An eviction was accepted; `standing` is what it was planned from."""
@@ -135,6 +144,12 @@ class History:
             until = max(known.rest_until or 0.0, now + _REFUSED_S)
             moves = known.moves[:-1] if known.flight is not None else known.moves
             self._groups[group] = replace(known, flight=None, moves=moves, rest_until=until)
+
+    def _first_seen(self, standing: Standing, now: float) -> _Group:
+        created = sorted(held.member.created for held in standing.pods)
+        # Who was here before us may have made any of them by a move.
+        moves = tuple(at for at in created if at > now - 60.0) if self._blank else ()
+        return _Group(standing.desired, created[-1] if created else now, moves=moves, since=now)
 
     def _landed(self, known: _Group, standing: Standing, now: float) -> _Group:
         """The group with its move ended, if it has: well or badly."""

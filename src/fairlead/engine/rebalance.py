@@ -30,7 +30,9 @@ from fairlead.policy.model import PlacementPolicy, Tier
 from fairlead.policy.nodes import tier_of_node
 from fairlead.policy.standing import Held, Standing
 
-__all__ = ["Inputs", "Move", "Rebalancing", "Wait", "made_anew", "plan"]
+__all__ = ["Inputs", "Move", "Rebalancing", "Wait", "made_anew", "plan", "short_of"]
+
+_REPLACED_S = 10 * 60.0  # who is not Ready by then is no replacement, or a broken one
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,7 @@ class _Planner:
 
     def look(self, standing: Standing) -> None:
         """Plan for one group."""
-        short = _short(standing)
+        short = short_of(standing)
         if not short:
             return
         try:
@@ -154,10 +156,13 @@ class _Planner:
         if flight is not None:
             raise _Waits(f"the replacement of {flight.pod} is not Ready yet")
         age_s = standing.policy.spec.rebalance.min_pod_age_s
+        since = self._inputs.history.known_since(standing.called) or 0.0
         for held in standing.pods:
-            # Without a history (a restart) a young pod may be the replacement of a move.
-            if not held.ready and self._now - held.member.created < age_s:
-                raise _Waits(f"{held.member.name} is not Ready yet", held.member.created + age_s)
+            made = held.member.created
+            # A pod that was there before us (a restart) may be the replacement of a move.
+            until = made + (age_s if made >= since else max(age_s, _REPLACED_S))
+            if not held.ready and self._now < until:
+                raise _Waits(f"{held.member.name} is not Ready yet", until)
         changed = self._inputs.history.changed_at(standing.called)
         quiet_s = standing.policy.spec.rebalance.stabilize_s
         if changed is not None and self._now < changed + quiet_s:
@@ -190,7 +195,7 @@ class _Planner:
         if mark is None:
             if empty and (policy.name, name) in self._probed:
                 raise _Waits(f"tier {name} has no node and is being tried")
-            if empty and self._inputs.history.probing(policy.name, name):
+            if empty and (self._inputs.history.probing(policy.name, name) or self._tried(policy, tier)):
                 raise _Waits(f"tier {name} has no node and is being tried")
             return marked, empty
         if mark.cooling(self._now):
@@ -199,6 +204,15 @@ class _Planner:
         if mark.probed(self._now) or (policy.name, name) in self._probed:
             raise _Waits(f"tier {name} is being tried by another pod")
         return marked - {name}, True
+
+    def _tried(self, policy: PlacementPolicy, tier: int) -> bool:
+        """Whether a pod waits for a node of the tier already, whoever sent it."""
+        return any(
+            held.tier == tier and not held.member.placed
+            for standing in self._inputs.standings
+            if standing.policy is policy
+            for held in standing.pods
+        )
 
     def _take_back(self, standing: Standing, tier: int, skipped: frozenset[str], *, probe: bool) -> Move:
         """The best pod to move to the tier, with everything about it checked."""
@@ -230,6 +244,11 @@ class _Planner:
         if self._now < old_enough:
             raise _Waits(f"{name} is younger than {_span(rules.min_pod_age_s)}", old_enough)
         if not held.member.placed:
+            if held.pod.spec.node_name:
+                raise _Waits(f"{name} is on a node that is not known yet")
+            if held.member.slot is None:
+                # No door has sent it anywhere: whoever places it has yet to decide.
+                raise _Waits(f"{name} has no place yet")
             return  # budgets protect what runs
         budgets = self._inputs.budgets
         several = budgets.of(held.pod)
@@ -338,7 +357,7 @@ class _Planner:
         return found
 
 
-def _short(standing: Standing) -> list[int]:
+def short_of(standing: Standing) -> list[int]:
     """The tiers that lack pods: those below their min first, then in order of preference."""
     counts, target = standing.counts, standing.target
     mins = standing.tiers.mins(len(standing.pods))

@@ -7,13 +7,13 @@ when written), then pending pods are deleted, then moves are planned from what a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from fairlead.engine.budgets import Budgets
 from fairlead.engine.grouped import Grouped
 from fairlead.engine.history import Flight, History
 from fairlead.engine.priority import priority_of
-from fairlead.engine.rebalance import Inputs, Move, Rebalancing, made_anew, plan
+from fairlead.engine.rebalance import Inputs, Move, Rebalancing, made_anew, plan, short_of
 from fairlead.engine.snapshot.snapshot import KINDS as SNAPSHOT_KINDS
 from fairlead.engine.snapshot.snapshot import Snapshot
 from fairlead.kube.meta import Object, OwnerReference
@@ -28,6 +28,7 @@ from fairlead.policy.fallback import (
     decide,
     is_schedulable,
     nodes_of,
+    nodes_seen,
     probes_of,
     waiters_of,
 )
@@ -37,7 +38,7 @@ from fairlead.policy.matching import Policies
 from fairlead.policy.model import PlacementPolicy
 from fairlead.policy.names import LEDGERS, REPLICAS_LABEL
 from fairlead.policy.rule import Tiers
-from fairlead.policy.standing import Standing
+from fairlead.policy.standing import Held, Standing, is_evicted
 
 __all__ = ["KINDS", "Rebalancer"]
 
@@ -62,6 +63,7 @@ class Rebalancer:
     def __init__(self, ours: Collection[str] = ("fairlead",)) -> None:
         self.history = History()
         self._ours = frozenset(ours)
+        self._following = False
         self._snapshot = Snapshot(scheduler_names=self._ours)
         self._nodes: dict[str, Node] = {}
         self._owners: dict[tuple[str, str, str], Workload | Job | Scale] = {}
@@ -151,9 +153,20 @@ class Rebalancer:
         tiers = {policy.name: _tiers_of(policy) for policy in self.policies}
         self._before = {name: seen for name, seen in self._before.items() if tiers.get(name) == seen[0]}
 
-    def took_over(self) -> None:
-        """Whoever led until now has seen to what happened: what we saw when we last did is no past."""
-        self._before.clear()
+    def follow(self, *, following: bool = True) -> None:
+        """Whether somebody else decides from now on, and what it does is seen to be kept in mind."""
+        self._following = following
+
+    def observe(self, marks: Mapping[str, Marks], now: float) -> None:
+        """Keep in mind what happened while another decides: who takes over must know what was."""
+        self.history.observe(self.standings(now), marks, now)
+        for policy in self.policies:
+            known, nodes = marks[policy.name], self._nodes_of(policy)
+            before, stranded = self._past(policy)
+            found = nodes_seen(policy, known, nodes, now, before=before, stranded=stranded)
+            # What the other has not marked yet it may never mark: then that is ours to do.
+            if _seen_to(known, found):
+                self._before[policy.name] = _tiers_of(policy), nodes
 
     # Out
 
@@ -167,14 +180,15 @@ class Rebalancer:
             for waiter in waiters_of(one, marks, self._promised.get, self._ours, hoped=self._hoped.get)
         ]
         probed = any(mark.probe for _, mark in marks)
-        before = self._before.get(policy.name)
+        before, stranded = self._past(policy)
         return decide(
             policy,
             marks,
             waiters,
             self._nodes_of(policy),
             now,
-            before=before[1] if before is not None else None,
+            before=before,
+            stranded=stranded,
             probes=probes_of(standing) if probed else Probes(),
         )
 
@@ -212,18 +226,7 @@ class Rebalancer:
             return
         held = next(held for held in standing.pods if held.pod.metadata.uid == move.uid)
         tier = [one.name for one in standing.policy.spec.tiers].index(move.to_tier)
-        flight = Flight(
-            move.uid,
-            move.pod,
-            move.policy,
-            move.to_tier,
-            move.probe,
-            now,
-            workload=(held.workload.kind, held.workload.name),
-            node=move.node,
-            coming=made_anew(held.pod, self._template(held.pod), standing.policy, tier),
-        )
-        self.history.sent(standing, flight)
+        self._left(standing, held, tier, now, node=move.node, probe=move.probe)
 
     def refused(self, move: Move, now: float) -> None:
         """The eviction was refused, or was not sent after all."""
@@ -297,9 +300,49 @@ class Rebalancer:
             None,
         )
 
+    def _left(
+        self, standing: Standing, held: Held, tier: int, now: float, *, node: str = "", probe: bool = False
+    ) -> None:
+        """A pod was sent off to be made anew in a tier."""
+        policy, meta = standing.policy, held.pod.metadata
+        flight = Flight(
+            meta.uid,
+            meta.key,
+            policy.name,
+            policy.spec.tiers[tier].name,
+            probe,
+            now,
+            workload=(held.workload.kind, held.workload.name),
+            node=node,
+            coming=made_anew(held.pod, self._template(held.pod), policy, tier),
+        )
+        self.history.sent(standing, flight)
+
+    def _evicted(self, pod: Pod, now: float) -> None:
+        """Somebody evicted a pod: a move, if it could be one; nobody can tell it from a drain."""
+        standing = self._groups.standing_of(pod.metadata.key, now)
+        if standing is None or standing.rolling or not (short := short_of(standing)):
+            return
+        counts, target, tier = standing.counts, standing.target, short[0]
+        for held in standing.pods:
+            spare = held.tier is None or counts[held.tier] > target[held.tier]
+            if held.pod.metadata.uid == pod.metadata.uid and spare:
+                probe = not self._nodes_of(standing.policy).schedulable[tier]
+                self._left(standing, held, tier, now, probe=probe)
+
+    def _past(self, policy: PlacementPolicy) -> tuple[Nodes | None, frozenset[int]]:
+        """What was last seen of a policy's nodes; of what nobody saw, the tiers of which there are traces."""
+        before = self._before.get(policy.name)
+        if before is not None:
+            return before[1], frozenset()
+        names = self._groups.stranded(policy.name)
+        return None, frozenset(at for at, tier in enumerate(policy.spec.tiers) if tier.name in names)
+
     def _pod_seen(self, pod: Pod, now: float) -> None:
         key, nominated = pod.metadata.key, pod.status.nominated_node_name
         before = self._groups.pods.get(key)
+        if self._following and before is not None and is_evicted(pod) and not is_evicted(before):
+            self._evicted(before, now)
         if nominated and (before is None or before.status.nominated_node_name != nominated):
             self.promised(pod.metadata.uid, now)
         if (reference := pod.metadata.controller) is not None and reference.kind not in KINDS:
@@ -334,6 +377,15 @@ class Rebalancer:
 def _tiers_of(policy: PlacementPolicy) -> object:
     """What of a policy says which node is whose."""
     return tuple((tier.name, tier.nodes, tier.names) for tier in policy.spec.tiers)
+
+
+def _seen_to(marks: Marks, wanted: Marks) -> bool:
+    """Whether marks say what they should. A loss that was marked is seen to, however long ago that was."""
+    for tier, mark in wanted:
+        known = marks.get(tier)
+        if known != mark and (known is None or not known.interrupted):
+            return False
+    return all(wanted.get(tier) is not None for tier, _ in marks)
 
 
 def _facts(owner: Workload | Job | Scale) -> object:

@@ -29,6 +29,7 @@ __all__ = [
     "decide",
     "is_schedulable",
     "nodes_of",
+    "nodes_seen",
     "patient_since",
     "probes_of",
     "unschedulable_since",
@@ -116,19 +117,23 @@ def decide(
     now: float,
     *,
     before: Nodes | None = None,
+    stranded: Collection[int] = (),
     probes: Probes = Probes(),  # noqa: B008 (frozen)
 ) -> Decision:
-    """What to do now. `before` is what was seen of the nodes the last time; None: nothing is known."""
+    """What to do now. `before` is what was seen of the nodes the last time; None: nothing is known. Then
+    `stranded` are tiers of which pods are on nodes that are no more.
+    """
     tiers = policy.spec.tiers
     after_s = policy.spec.fallback.after_s
-    marks = marks.only(tier.name for tier in tiers)
-    appeared: set[int] = set()
+    marked = marks
+    marks = nodes_seen(policy, marks, nodes, now, before=before, stranded=stranded)
+    appeared = {
+        index
+        for index, tier in enumerate(tiers)
+        if marked.get(tier.name) is not None and marks.get(tier.name) is None
+    }
     for index, tier in enumerate(tiers):
-        past = before.schedulable[index] if before is not None else None
-        found = _nodes_seen(marks, tier.name, nodes.schedulable[index], nodes.all[index], past, now=now)
-        if marks.get(tier.name) is not None and found.get(tier.name) is None:
-            appeared.add(index)
-        marks = _probe_seen(found, tier.name, index, probes, now)
+        marks = _probe_seen(marks, tier.name, index, probes, now)
     ends = {waiter.uid: _patience_ends(waiter, nodes, after_s) for waiter in waiters}
     ordered = sorted(waiters, key=lambda one: (one.since, one.uid))
     for waiter in ordered:
@@ -146,6 +151,39 @@ def decide(
     if (change := marks.next_change(now)) is not None:
         times.append(change)
     return Decision(marks, tuple(deletions), min(times, default=None), frozenset(appeared), nodes)
+
+
+def nodes_seen(
+    policy: PlacementPolicy,
+    marks: Marks,
+    nodes: Nodes,
+    now: float,
+    *,
+    before: Nodes | None = None,
+    stranded: Collection[int] = (),
+) -> Marks:
+    """The marks with what follows from the nodes alone, see `decide`: the same if that is in them."""
+    tiers = policy.spec.tiers
+    marks = marks.only(tier.name for tier in tiers)
+    for index, tier in enumerate(tiers):
+        here, number = nodes.schedulable[index], nodes.all[index]
+        mark, gone = marks.get(tier.name), "cordoned" if number else "lost"
+        if before is not None:
+            past = before.schedulable[index]
+            had, appeared = bool(past), any(name not in past for name in here)
+        else:
+            # Nodes that take no pods tell of an interruption, and so do pods on nodes that are no more; no
+            # nodes at all may be a tier that is only yet to be filled. A mark whose cool-down is over was
+            # for this very reason, perhaps, and must not be doubled.
+            had = (number > 0 or index in stranded) and (mark is None or mark.cooling(now))
+            appeared = mark is not None and (
+                mark.interrupted or any(made > mark.since.timestamp() for made in here.values())
+            )
+        if not here and had:
+            marks = marks.interrupted(tier.name, now, f"its last schedulable node was {gone}")
+        elif here and appeared:
+            marks = marks.node_appeared(tier.name)
+    return marks
 
 
 def waiters_of(
@@ -244,31 +282,6 @@ def is_schedulable(node: Node) -> bool:
     if any(taint.key in REMOVAL_TAINTS or taint.key in _AWAY_TAINTS for taint in node.spec.taints):
         return False
     return all(c.status == "True" for c in node.status.conditions if c.type == "Ready")
-
-
-def _nodes_seen(
-    marks: Marks,
-    tier: str,
-    here: Mapping[str, float],
-    number: int,
-    before: Mapping[str, float] | None,
-    *,
-    now: float,
-) -> Marks:
-    mark = marks.get(tier)
-    if not here:
-        # Without a past, nodes that are there but take no pods tell of an interruption; no nodes at all
-        # may be a tier that is only yet to be filled.
-        had = bool(before) if before is not None else mark is None and number > 0
-        reason = "its last schedulable node was " + ("cordoned" if number else "lost")
-        return marks.interrupted(tier, now, reason) if had else marks
-    if mark is None:
-        return marks
-    if before is not None:
-        appeared = any(name not in before for name in here)
-    else:
-        appeared = mark.interrupted or any(made > mark.since.timestamp() for made in here.values())
-    return marks.node_appeared(tier) if appeared else marks
 
 
 def _probe_seen(marks: Marks, tier: str, index: int, probes: Probes, now: float) -> Marks:

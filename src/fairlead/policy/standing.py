@@ -23,7 +23,7 @@ from fairlead.policy.rule import Tiers
 from fairlead.policy.sharing import Sharing
 from fairlead.policy.workloads import Owners, Workload, workload_of
 
-__all__ = ["Governed", "Held", "Standing", "governed", "is_ready", "rolls_out", "stand"]
+__all__ = ["Governed", "Held", "Standing", "governed", "is_evicted", "is_ready", "rolls_out", "stand"]
 
 _NEW = "a pod to come"  # a token that no pod has: tokens and UIDs are hexadecimal
 
@@ -170,6 +170,14 @@ def stand(
 def is_ready(pod: Pod) -> bool:
     """Whether a pod's condition Ready is True."""
     return any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions)
+
+
+def is_evicted(pod: Pod) -> bool:
+    """Whether the eviction API was asked to take a pod away, and did."""
+    return any(
+        c.type == "DisruptionTarget" and c.status == "True" and c.reason == "EvictionByEvictionAPI"
+        for c in pod.status.conditions
+    )
 
 
 def rolls_out(workload: Workload, owners: Owners) -> bool:

@@ -1,5 +1,6 @@
 """The rebalancer as a door: it watches all the time, and acts while it holds its lease.
 
+Who does not hold it observes, so that it knows what was when it takes over; that writes nothing.
 A pass follows every change, but passes leave the machine nine tenths of its time: a cluster in which
 everything changes at once is looked at often enough, not after each change.
 """
@@ -59,21 +60,24 @@ class RebalancerDoor(Door):
         self._around = around
         self._settings = settings
         self.machine = Rebalancer(settings.schedulers)
+        self.machine.follow()
         self.marks = LiveMarks(
             around.client, around.policies, around.system_namespace, rng=around.rng, clock=around.clock
         )
         self._metrics = Metrics()
         self._news = asyncio.Event()
-        self._watching = Watching(
-            around.client, self.machine, self._news.set, rng=around.rng, clock=around.clock
-        )
+        self._watching = Watching(around.client, self.machine, self._stir, rng=around.rng, clock=around.clock)
         self._scales = OwnersOfPods(around.client, rng=around.rng, clock=around.clock)
         self._carrying = Carrying(self.machine, self.marks, self._metrics, around.clock)
         self._stopping = asyncio.Event()
         self._acting = False
+        self._new = True  # there was no pass yet since we lead
+        self._standing_by = asyncio.Event()
+        self._standing_by.set()
+        self._heard = asyncio.Event()  # the same news, for who stands by
         self._known: tuple[PlacementPolicy, ...] | None = None
-        around.policies.on_change(self._news.set)
-        self.marks.on_change(self._news.set)
+        around.policies.on_change(self._stir)
+        self.marks.on_change(self._stir)
 
     async def prepare(self) -> None:
         """Definitions of policies and ledgers; a file's policies can do without."""
@@ -96,12 +100,18 @@ class RebalancerDoor(Door):
     def stop(self) -> None:
         """See `Door`."""
         self._stopping.set()
+        self._stir()
+
+    def _stir(self) -> None:
         self._news.set()
+        self._heard.set()
 
     async def run(self) -> None:
         """Watch, and act while leading, until `stop`."""
         async with asyncio.TaskGroup() as group:
-            eyes = [group.create_task(self._watching.run()), group.create_task(self.marks.run())]
+            eyes = [
+                group.create_task(task) for task in (self._watching.run(), self.marks.run(), self._stand_by())
+            ]
             leading = group.create_task(
                 lead(
                     self._around.client,
@@ -148,8 +158,35 @@ class RebalancerDoor(Door):
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
+    async def _stand_by(self) -> None:
+        """Observe while another leads, for ever."""
+        await self._synced()
+        told = False
+        while True:
+            await self._standing_by.wait()
+            self._heard.clear()
+            began = self._around.clock.now()
+            try:
+                if not self._watching.blind:
+                    await self._learn()
+                    if not self._acting:
+                        self._observe()
+                        if not told:
+                            told = True
+                            _log.info("observing", policies=len(self._around.policies.policies))
+            except FairleadError as error:
+                _log.warning("not_observed", reason=str(error))  # there is more to come
+            await asyncio.sleep(max(_PAUSE_S, 9 * (self._around.clock.now() - began)))
+            await self._rest(_LOOK_S, self._heard)
+
+    def _observe(self) -> None:
+        marks = {policy.name: self.marks.of(policy.name) for policy in self.machine.policies}
+        self.machine.observe(marks, self._around.clock.wall().timestamp())
+
     async def _act(self, client: Client) -> None:
-        self._acting = True
+        self._acting = self._new = True
+        self._standing_by.clear()
+        self.machine.follow(following=False)
         events = EventLane(
             client, component="fairlead-rebalancer", rng=self._around.rng, clock=self._around.clock, writers=2
         )
@@ -164,11 +201,12 @@ class RebalancerDoor(Door):
                     writing.cancel()  # it says how many were not written
         finally:
             self._acting = False
+            self._standing_by.set()
+            self.machine.follow()
 
     async def _passes(self, client: Client, events: EventLane) -> None:
         if not await self._synced_or_stopping():
             return
-        self.machine.took_over()
         _log.info("synced", policies=len(self._around.policies.policies))
         while not self._stopping.is_set():
             self._news.clear()
@@ -178,7 +216,7 @@ class RebalancerDoor(Door):
                 return
             took_s = self._around.clock.now() - began
             await asyncio.sleep(max(_PAUSE_S, 9 * took_s))
-            await self._rest(rest_s)
+            await self._rest(rest_s, self._news)
 
     async def _pass(self, client: Client, events: EventLane) -> float:
         """One pass; seconds until the next one if nothing happens."""
@@ -186,6 +224,9 @@ class RebalancerDoor(Door):
             return _RETRY_S  # what we know may be old: nobody is deleted or moved for it
         try:
             await self._learn()
+            if self._new:
+                self._new = False
+                self._observe()  # who led until now has seen to what happened
             outcome = await self._carrying.pass_once(client, events)
         except LeaseLost:
             raise
@@ -209,9 +250,9 @@ class RebalancerDoor(Door):
                 if owner is not None:
                     self.machine.seen(reference.kind, owner, self._around.clock.wall().timestamp())
 
-    async def _rest(self, rest_s: float) -> None:
+    async def _rest(self, rest_s: float, news: asyncio.Event) -> None:
         try:
             async with asyncio.timeout(rest_s):
-                await self._news.wait()
+                await news.wait()
         except TimeoutError:
             pass  # rested
