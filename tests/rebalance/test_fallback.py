@@ -214,6 +214,40 @@ def test_after_a_restart_pods_that_wait_for_a_tier_without_nodes_do_not() -> Non
     assert not list(restarted.fall_back().marks), "it may be yet to be filled"
 
 
+STARTING = [
+    "node.cloudprovider.kubernetes.io/uninitialized",
+    "node.kubernetes.io/network-unavailable",
+    "node.cilium.io/agent-not-ready",
+    "ebs.csi.aws.com/agent-not-ready",
+    "startup-taint.cluster-autoscaler.kubernetes.io/gpu",
+]
+
+
+@pytest.mark.parametrize("key", STARTING)
+def test_a_node_that_is_only_starting_does_not_end_a_cool_down(key: str) -> None:
+    picture = waiting(130)
+    picture.fall_back()
+    picture.add(Picture.spot("s3", taints=[{"key": key, "effect": "NoSchedule"}]))
+    assert list(picture.fall_back().marks)
+    picture.add(Picture.spot("s3"))
+    assert not list(picture.fall_back().marks)
+
+
+def test_a_node_that_is_starting_counts_where_the_tier_tolerates_that() -> None:
+    toleration = {"key": "node.kubernetes.io/network-unavailable", "operator": "Exists"}
+    picture = waiting(130, policy("web", SPOT | {"tolerations": [toleration]}, ON_DEMAND))
+    picture.fall_back()
+    picture.add(Picture.spot("s3", taints=[{"key": toleration["key"], "effect": "NoSchedule"}]))
+    assert not list(picture.fall_back().marks)
+
+
+def test_a_node_with_any_other_taint_counts_since_pods_may_tolerate_it_themselves() -> None:
+    picture = waiting(130)
+    picture.fall_back()
+    picture.add(Picture.spot("s3", taints=[{"key": "team", "value": "a", "effect": "NoSchedule"}]))
+    assert not list(picture.fall_back().marks)
+
+
 def test_a_schedulable_node_appearing_ends_the_cool_down() -> None:
     picture = waiting(1)
     for name in ("s1", "s2"):

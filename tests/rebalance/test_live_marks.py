@@ -19,6 +19,7 @@ from fairlead.client.api import Client
 from fairlead.client.connection import Connection
 from fairlead.doors.marks import LiveMarks, config_map_name
 from fairlead.doors.policies import LivePolicies
+from fairlead.errors import ApiError
 from fairlead.policy.marks import Marks
 from fairlead.policy.names import POLICIES
 from support.cluster import Cluster
@@ -93,6 +94,22 @@ def filed(cluster: Cluster, tmp_path: Path) -> Kept:
     return Kept(cluster, "file", tmp_path)
 
 
+class Counted(Faithful):
+    """Counts what is asked of policies one by one, and refuses writes when told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.requests: list[str] = []
+        self.refuses = False
+
+    def on_request(self, method: str, path: str) -> RequestFault | None:
+        if f"{POLICIES.plural}/" in path:
+            self.requests.append(method)
+            if self.refuses:
+                return Answer(403, "Forbidden")
+        return None
+
+
 class Forbidden(Faithful):
     """Nobody may read ConfigMaps."""
 
@@ -135,6 +152,37 @@ async def test_of_many_who_claim_a_probe_at_once_one_gets_it(kept: Kept) -> None
         assert sum(won) >= 1
         assert [n // 2 for n, got in enumerate(won) if got].count(int(winner[-1])) == sum(won)
         assert await one.claim_probe(kept.name, "spot", winner, now)
+
+
+async def test_one_claim_answers_for_all_who_ask_at_the_same_time(stored: Kept) -> None:
+    upstream, counted, now = kubeconfig.load(stored.cluster.kubeconfig), Counted(), time.time()
+    async with (
+        FaultProxy(upstream, counted) as proxy,
+        Connection(proxy.target) as connection,
+        stored.door(Client(connection)) as marks,
+    ):
+        await marks.change(stored.name, lambda found: found.failed("spot", now - 100))
+        counted.requests.clear()
+        claims = [marks.claim_probe(stored.name, "spot", f"pod-{n}", now) for n in range(50)]
+        assert sum(await asyncio.gather(*claims)) == 1
+        assert counted.requests == ["PATCH"]
+
+
+async def test_a_claim_that_could_not_be_written_is_nobodys_and_the_next_may_try(stored: Kept) -> None:
+    upstream, counted, now = kubeconfig.load(stored.cluster.kubeconfig), Counted(), time.time()
+    async with (
+        FaultProxy(upstream, counted) as proxy,
+        Connection(proxy.target) as connection,
+        stored.door(Client(connection)) as marks,
+    ):
+        await marks.change(stored.name, lambda found: found.failed("spot", now - 100))
+        counted.refuses = True
+        claims = [marks.claim_probe(stored.name, "spot", f"pod-{n}", now) for n in range(5)]
+        first, *others = await asyncio.gather(*claims, return_exceptions=True)
+        assert isinstance(first, ApiError)
+        assert others == [False] * 4
+        counted.refuses = False
+        assert await marks.claim_probe(stored.name, "spot", "pod-5", now)
 
 
 async def test_marks_that_do_not_change_are_not_written(kept: Kept) -> None:

@@ -89,6 +89,9 @@ class LiveMarks:
         self._files = asyncio.Event()  # there is a policy of a file
         self._maps_read = asyncio.Event()
         self._complained: dict[str, str] = {}
+        self._claims: dict[
+            tuple[str, str], asyncio.Future[Marks | None]
+        ] = {}  # under way, by policy and tier
         policies.on_change(self._policies_changed)
         self._policies_changed()
 
@@ -152,12 +155,24 @@ class LiveMarks:
         return frozenset(tier for tier, _ in self.of(policy))
 
     async def claim_probe(self, policy: str, tier: str, token: str, now: float) -> bool:
-        """Be the one pod that tries a tier; whether it is."""
-        if not self.of(policy).may_probe(tier, now):
-            mark = self.of(policy).get(tier)
-            return mark is not None and mark.probed(now) and mark.probe == token
-        found = await self.change(policy, lambda marks: marks.claim_probe(tier, token, now))
-        return found is not None
+        """Be the one pod that tries a tier; whether it is.
+
+        Of those who ask at the same time only the first writes: it answers for all. Whoever is told no skips
+        the tier, and the next to come may try it if the first could not.
+        """
+        first = self._claims.get((policy, tier))
+        if first is not None:
+            await asyncio.wait((first,))
+        elif self.of(policy).may_probe(tier, now):
+            claim = self.change(policy, lambda marks: marks.claim_probe(tier, token, now))
+            first = self._claims[policy, tier] = asyncio.ensure_future(claim)
+            try:
+                return await first is not None
+            finally:
+                first.cancel()
+                del self._claims[policy, tier]
+        mark = self.of(policy).get(tier)
+        return mark is not None and mark.probed(now) and mark.probe == token
 
     async def change(self, policy: str, change: Change, *, client: Client | None = None) -> Marks | None:
         """Apply `change` to the marks as they are when it is applied; the marks that hold then.

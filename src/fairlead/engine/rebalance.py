@@ -351,7 +351,7 @@ class _Planner:
             found = np.zeros(nodes.capacity, dtype=np.bool_)
             for slot in nodes.slots():
                 node = self._inputs.nodes.get(nodes.name(slot))
-                if node is not None and is_schedulable(node):
+                if node is not None and is_schedulable(node, policy.spec.tiers[tier].tolerations):
                     found[slot] = tier_of_node(policy, node.metadata.name, node.metadata.labels) == tier
             self._masks[policy.name, tier] = found
         return found

@@ -359,7 +359,7 @@ class Rebalancer:
         if before is None or before.metadata.labels != node.metadata.labels:
             self._groups.node(name)
             self._tiers.clear()
-        elif is_schedulable(before) != is_schedulable(node):
+        elif before.spec != node.spec or is_schedulable(before) != is_schedulable(node):
             self._tiers.clear()
 
     def _nodes_of(self, policy: PlacementPolicy) -> Nodes:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from fairlead.kube.node import Node
 from fairlead.kube.pod import Pod
+from fairlead.kube.tolerations import Toleration, tolerated
 from fairlead.policy.marks import PROBE_S, Marks
 from fairlead.policy.model import PlacementPolicy
 from fairlead.policy.nodes import tier_of_node
@@ -43,6 +44,18 @@ PROMISES = ("TriggeredScaleUp", "Nominated")
 """Reasons of events by which Cluster Autoscaler and Karpenter say that a node for a pod is on its way."""
 
 _AWAY_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+
+_STARTING = (
+    "node.cloudprovider.kubernetes.io/uninitialized",
+    "node.cluster.x-k8s.io/uninitialized",
+    "node.kubernetes.io/network-unavailable",
+    "karpenter.sh/unregistered",
+    "startup-taint.cluster-autoscaler.kubernetes.io/",
+    "ignore-taint.cluster-autoscaler.kubernetes.io/",
+)
+"""How the taints of a node begin that is not to be used yet; those that end in ``agent-not-ready`` (network
+and storage drivers) are of the kind, too. Whatever else a node is tainted with, its tier's pods may tolerate
+by themselves."""
 
 _SHOWS_UP_S = 60.0  # a pod that was admitted is in the watch well before
 
@@ -246,7 +259,7 @@ def nodes_of(policy: PlacementPolicy, nodes: Iterable[Node]) -> Nodes:
         tier = tier_of_node(policy, node.metadata.name, node.metadata.labels)
         if tier is not None:
             everything[tier] += 1
-            if is_schedulable(node):
+            if is_schedulable(node, policy.spec.tiers[tier].tolerations):
                 made = node.metadata.creation_timestamp
                 schedulable[tier][node.metadata.name] = made.timestamp() if made is not None else 0.0
     return Nodes(schedulable, tuple(everything))
@@ -275,12 +288,19 @@ def patient_since(began: float, promised: float | None, policy: PlacementPolicy)
     return max(began, min(promised, began + (_PROMISED_TIMES - 1) * policy.spec.fallback.after_s))
 
 
-def is_schedulable(node: Node) -> bool:
-    """Whether a node takes pods: there to stay, not cordoned, and its kubelet is alive."""
+def is_schedulable(node: Node, tolerations: Iterable[Toleration] = ()) -> bool:
+    """Whether a node takes pods: there to stay, not cordoned, started up, and its kubelet is alive.
+
+    `tolerations` are its tier's: what they tolerate keeps nobody from a node that starts.
+    """
     if node.spec.unschedulable or node.metadata.deletion_timestamp is not None:
         return False
-    if any(taint.key in REMOVAL_TAINTS or taint.key in _AWAY_TAINTS for taint in node.spec.taints):
-        return False
+    for taint in node.spec.taints:
+        if taint.key in REMOVAL_TAINTS or taint.key in _AWAY_TAINTS:
+            return False
+        starting = taint.key.startswith(_STARTING) or taint.key.endswith("agent-not-ready")
+        if starting and taint.effect != "PreferNoSchedule" and not tolerated(taint, tolerations):
+            return False
     return all(c.status == "True" for c in node.status.conditions if c.type == "Ready")
 
 

@@ -38,7 +38,7 @@ class _Tiers:
         self.names[tier].add(name)
         labels = node.metadata.labels
         self.domains[tier][name] = tuple(labels.get(key, "") for key in self.policy.spec.tiers[tier].spread)
-        if is_schedulable(node):
+        if is_schedulable(node, self.policy.spec.tiers[tier].tolerations):
             made = node.metadata.creation_timestamp
             self.schedulable[tier][name] = made.timestamp() if made is not None else 0.0
             self.had[tier] = True

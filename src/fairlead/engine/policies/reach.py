@@ -47,9 +47,11 @@ class Reach:
             after = None
         else:
             created = node.metadata.creation_timestamp
+            tier = tier_of_node(self.policy, name, node.metadata.labels)
+            tolerations = self.policy.spec.tiers[tier].tolerations if tier is not None else ()
             after = self._nodes[name] = (
-                tier_of_node(self.policy, name, node.metadata.labels),
-                is_schedulable(node),
+                tier,
+                is_schedulable(node, tolerations),
                 created.timestamp() if created is not None else 0.0,
             )
         if before != after:
