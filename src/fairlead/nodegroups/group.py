@@ -12,12 +12,17 @@ from fairlead.kube.pod import Quantities
 from fairlead.kube.quantity import QuantityError, nano
 from fairlead.kube.tolerations import Taint
 
-__all__ = ["GROUP_LABEL", "InstanceType", "NodeGroup", "read_groups"]
+__all__ = ["EFFECTS", "GROUP_LABEL", "InstanceType", "NodeGroup", "check", "read_groups"]
 
 # Which group a node belongs to; every node that a group brings carries it.
 GROUP_LABEL = "fairlead.dev/node-group"
 
-_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+# A taint's effect as nodes, pods and tags spell it → as the EKS API does.
+EFFECTS = {
+    "NoSchedule": "NO_SCHEDULE",
+    "PreferNoSchedule": "PREFER_NO_SCHEDULE",
+    "NoExecute": "NO_EXECUTE",
+}
 
 
 class InstanceType(Object, frozen=True, gc=False):
@@ -27,6 +32,7 @@ class InstanceType(Object, frozen=True, gc=False):
     capacity: Quantities = {}
     allocatable: Quantities = {}
     price_per_hour: Decimal = Decimal(0)
+    architecture: str = "amd64"
 
 
 class NodeGroup(Object, frozen=True, gc=False):
@@ -68,14 +74,15 @@ def read_groups(data: Iterable[object]) -> tuple[NodeGroup, ...]:
     groups = tuple(convert(each, NodeGroup) for each in data)
     seen: dict[str, None] = {}
     for group in groups:
-        _check(group)
+        check(group)
         if group.name in seen:
             raise BadInput(f"node group {group.name}: there are two of that name")
         seen[group.name] = None
     return groups
 
 
-def _check(group: NodeGroup) -> None:
+def check(group: NodeGroup) -> None:
+    """Raise what is wrong with a group, naming it and the field."""
     called = f"NodeGroup {group.name or '(no name)'}"
     if not group.name:
         raise BadObject(called, "name", "is empty")
@@ -88,11 +95,8 @@ def _check(group: NodeGroup) -> None:
     if group.boot_s < 0:
         raise BadObject(called, "bootS", "is negative")
     for index, taint in enumerate(group.taints):
-        if taint.effect not in _EFFECTS:
-            # The EKS API spells it NO_SCHEDULE; nodes, pods and tags do not.
-            raise BadObject(
-                called, f"taints[{index}].effect", f"{taint.effect!r} is none of {', '.join(_EFFECTS)}"
-            )
+        if taint.effect not in EFFECTS:
+            raise BadObject(called, f"taints[{index}].effect", _wrong_effect(taint.effect))
     for index, kind in enumerate(group.instance_types):
         for field, quantities in (("capacity", kind.capacity), ("allocatable", kind.allocatable)):
             for name, quantity in quantities.items():
@@ -102,3 +106,10 @@ def _check(group: NodeGroup) -> None:
                     raise BadObject(called, f"instanceTypes[{index}].{field}.{name}", str(error)) from error
                 if negative:
                     raise BadObject(called, f"instanceTypes[{index}].{field}.{name}", "is negative")
+
+
+def _wrong_effect(effect: str) -> str:
+    for ours, theirs in EFFECTS.items():
+        if effect == theirs:
+            return f"{effect} is the EKS API's spelling; nodes, pods and tags spell it {ours}: write {ours}"
+    return f"{effect!r} is none of {', '.join(EFFECTS)}"

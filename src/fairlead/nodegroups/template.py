@@ -34,7 +34,7 @@ def node_of(group: NodeGroup, name: str, number: int = 0) -> dict[str, Any]:
     labels = {
         "kubernetes.io/hostname": name,
         "kubernetes.io/os": "linux",
-        "kubernetes.io/arch": "amd64",
+        "kubernetes.io/arch": kind.architecture,
         **({"node.kubernetes.io/instance-type": kind.name} if kind.name else {}),
         **({"topology.kubernetes.io/zone": group.zones[number % len(group.zones)]} if group.zones else {}),
         **group.labels,
