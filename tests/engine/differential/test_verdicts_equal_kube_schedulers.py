@@ -7,9 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from support.differential.compare import Tally, judge
-from support.differential.oracle import running_oracle
+from support.differential.oracle import Oracle
 from support.differential.states import generate
-from support.rig import programs
 
 PODS_PER_STATE = 30
 
@@ -17,18 +16,16 @@ PODS_PER_STATE = 30
 @pytest.mark.real
 @pytest.mark.slow
 def test_every_verdict_and_every_word_equals_kube_schedulers(
-    count: Callable[[int, int], int], request: pytest.FixtureRequest
+    oracle: Oracle, count: Callable[[int, int], int], request: pytest.FixtureRequest
 ) -> None:
-    programs("etcd", "kube-apiserver", "kube-scheduler")
-    cases = request.config.getoption("--cases", None) or count(300, 3000)
+    cases = request.config.getoption("--cases", None) or count(200, 3000)
     tally = Tally()
     differences = []
     seed = request.config.getoption("--first-seed", None) or 0
-    with running_oracle() as oracle:
-        while tally.judged < cases:
-            for difference in judge(oracle, generate(seed, PODS_PER_STATE), tally):
-                differences.append((seed, difference))
-            seed += 1
+    while tally.judged < cases:
+        for difference in judge(oracle, generate(seed, PODS_PER_STATE), tally):
+            differences.append((seed, difference))
+        seed += 1
     assert not differences, "\n".join(
         f"seed {seed} {one.pod}\n  theirs: {one.theirs}\n  ours:   {one.ours}" for seed, one in differences
     )

@@ -9,9 +9,8 @@ import pytest
 from fairlead import Cluster
 from fairlead.engine.core.actions import HoldPod
 from fairlead.engine.whole import planned
-from support.differential.oracle import Object, key_of, running_oracle
+from support.differential.oracle import Object, Oracle, key_of
 from support.differential.preemption import decide, generate_hopeless
-from support.rig import programs
 
 CASES_AT_ONCE = 40
 
@@ -19,33 +18,28 @@ CASES_AT_ONCE = 40
 @pytest.mark.real
 @pytest.mark.slow
 def test_every_word_to_a_held_pod_equals_kube_schedulers(
-    count: Callable[[int, int], int], request: pytest.FixtureRequest
+    oracle: Oracle, count: Callable[[int, int], int], request: pytest.FixtureRequest
 ) -> None:
-    programs("etcd", "kube-apiserver", "kube-scheduler")
     wanted = request.config.getoption("--cases", None) or count(40, 400)
     seed = request.config.getoption("--first-seed", None) or 0
     held = 0
     kinds: dict[str, int] = {}
     differences: list[str] = []
-    with running_oracle() as oracle:
-        while held < wanted:
-            cases = generate_hopeless(seed, CASES_AT_ONCE)
-            try:
-                before, choices = decide(oracle, cases)
-            finally:
-                oracle.clear()
-            ours = held_texts(before)
-            for case in cases:
-                theirs = choices[case.namespace].message
-                if not theirs:
-                    continue  # bound, or others leave for it
-                held += 1
-                kind = next((kind for kind in KINDS if kind in theirs), "")
-                kinds[kind] = kinds.get(kind, 0) + 1
-                said = ours.get(key_of(case.preemptor), "(not held)")
-                if said != theirs:
-                    differences.append(f"seed {seed} {case.namespace}\n  theirs: {theirs}\n  ours:   {said}")
-            seed += 1
+    while held < wanted:
+        cases = generate_hopeless(seed, CASES_AT_ONCE)
+        before, choices = decide(oracle, cases)
+        ours = held_texts(before)
+        for case in cases:
+            theirs = choices[case.namespace].message
+            if not theirs:
+                continue  # bound, or others leave for it
+            held += 1
+            kind = next((kind for kind in KINDS if kind in theirs), "")
+            kinds[kind] = kinds.get(kind, 0) + 1
+            said = ours.get(key_of(case.preemptor), "(not held)")
+            if said != theirs:
+                differences.append(f"seed {seed} {case.namespace}\n  theirs: {theirs}\n  ours:   {said}")
+        seed += 1
     assert not differences, "\n".join(differences)
     missing = [kind for kind in KINDS if kind not in kinds]
     assert not missing, f"a generator that never has {missing} proves little: {kinds}"

@@ -38,18 +38,16 @@ class Tally:
 
 
 def judge(oracle: Oracle, state: State, tally: Tally) -> list[Difference]:
-    """Put a state onto the cluster, let the scheduler decide, compare, and clear away."""
-    try:
-        for thing in (*state.objects, *state.placed):
-            if oracle.create(thing) is None:
-                tally.invalid += 1
-        pending = _create_pending(oracle, state, tally)
-        cluster = Cluster.from_objects(
-            thing for thing in oracle.objects() if thing["kind"] != "Pod" or thing["spec"].get("nodeName")
-        )
-        outcomes = oracle.outcomes(pending)
-    finally:
-        oracle.clear()
+    """Put a state onto the cluster, and nothing else, let the scheduler decide, and compare."""
+    oracle.clear()
+    for thing in (*state.objects, *state.placed):
+        if oracle.create(thing) is None:
+            tally.invalid += 1
+    pending = _create_pending(oracle, state, tally)
+    cluster = Cluster.from_objects(
+        thing for thing in oracle.objects() if thing["kind"] != "Pod" or thing["spec"].get("nodeName")
+    )
+    outcomes = oracle.outcomes(pending)
     differences = []
     given = {key_of(pod): pod for pod in state.pending}
     for pod in pending:

@@ -121,24 +121,22 @@ class Oracle:
         return found
 
     def clear(self) -> None:
-        """Delete everything but namespaces and runtime classes."""
+        """Delete what the state before left, all but namespaces and runtime classes."""
         kept = ("Namespace", "RuntimeClass")
+        collections: dict[str, None] = {}
         for thing in self.objects([kind for kind in _RESOURCES if kind not in kept]):
             resource = _RESOURCES[thing["kind"]]
             metadata = thing["metadata"]
-            path = resource.path(metadata.get("namespace"), metadata["name"])
             if metadata["name"] == "kubernetes" and thing["kind"] == "Service":
                 continue
             if metadata.get("finalizers"):
+                path = resource.path(metadata.get("namespace"), metadata["name"])
                 self.api.patch(path, {"metadata": {"finalizers": None}})
-            try:
-                self.api.request("DELETE", path, {"gracePeriodSeconds": 0})
-            except ApiError as error:
-                if error.code != 404:
-                    raise
-        events = "/api/v1/namespaces/{}/events"
-        for namespace in self.objects(["Namespace"]):
-            self.api.request("DELETE", events.format(namespace["metadata"]["name"]))
+            collections[resource.path(metadata.get("namespace"))] = None
+        for event in self.api.get("/api/v1/events")["items"]:
+            collections[f"/api/v1/namespaces/{event['metadata']['namespace']}/events"] = None
+        for path in collections:
+            self.api.request("DELETE", path, {"gracePeriodSeconds": 0})
 
 
 @contextmanager

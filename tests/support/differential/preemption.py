@@ -72,6 +72,7 @@ def generate_hopeless(seed: int, cases: int) -> list[Case]:
 
 def decide(oracle: Oracle, cases: list[Case]) -> tuple[list[Object], dict[str, Choice]]:
     """What the API server held before the scheduler started, and the scheduler's choices by namespace."""
+    oracle.clear()
     for case in cases:
         for thing in (*case.objects, case.preemptor):
             made = oracle.create(thing)
@@ -143,9 +144,21 @@ def broken_budgets(case: Case, chosen: list[Object]) -> int:
     return broken
 
 
-def fits_without(before: list[Object], case: Case, victims: tuple[str, ...]) -> list[str]:
+def felt_by(case: Case, objects: list[Object]) -> list[Object]:
+    """What of all there is the case can feel: its own, and what is nobody's."""
+    names = {(thing["kind"], thing["metadata"]["name"]) for thing in case.objects}
+
+    def feels(thing: Object) -> bool:
+        if thing["kind"] in ("Node", "Namespace"):
+            return (thing["kind"], thing["metadata"]["name"]) in names
+        return bool(thing["metadata"].get("namespace", case.namespace) == case.namespace)
+
+    return [thing for thing in objects if feels(thing)]
+
+
+def fits_without(objects: list[Object], case: Case, victims: tuple[str, ...]) -> list[str]:
     """Where the preemptor fits once the victims are gone."""
-    left = [thing for thing in before if thing["kind"] != "Pod" or key_of(thing) not in victims]
+    left = [thing for thing in objects if thing["kind"] != "Pod" or key_of(thing) not in victims]
     feasible: list[str] = Cluster.from_objects(left).explain(key_of(case.preemptor)).feasible
     return feasible
 
