@@ -1,0 +1,189 @@
+"""What an AWS account says about node groups, as data; the dump of the doctor is this as JSON.
+
+Read from our own form or from raw answers of the AWS CLI; several documents are one state. Whether the
+*autoscaler* may call ``eks:DescribeNodegroup`` is another question than whether whoever took the dump may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import msgspec
+
+from fairlead.errors import BadInput
+from fairlead.kube.decode import convert
+from fairlead.kube.meta import Object
+from fairlead.nodegroups.aws.tags import MANAGED_CLUSTER, MANAGED_NAME
+from fairlead.nodegroups.group import InstanceType
+
+__all__ = [
+    "Access",
+    "AutoScalingGroup",
+    "CloudState",
+    "EksNodegroup",
+    "EksTaint",
+    "NoAnswer",
+    "read_state",
+]
+
+API_VERSION = "fairlead.dev/v1alpha1"
+KIND = "CloudState"
+
+Access = Literal["allowed", "denied", "unreachable", "unknown"]
+
+
+class AutoScalingGroup(Object, frozen=True, gc=False):
+    """An EC2 Auto Scaling group. `tags` are those on itself; the first type and zone stand for it."""
+
+    name: str
+    tags: dict[str, str] = {}
+    min: int = 0
+    desired: int = 0
+    max: int = 0
+    zones: tuple[str, ...] = ()
+    instance_types: tuple[InstanceType, ...] = ()
+    instances: int = 0
+    suspended: tuple[str, ...] = ()
+    """Its suspended processes: with Launch among them no node ever comes."""
+
+    @property
+    def nodegroup(self) -> str:
+        """The EKS managed node group that it belongs to, "" when to none."""
+        return self.tags.get(MANAGED_NAME, "")
+
+    @property
+    def cluster(self) -> str:
+        """The EKS cluster that its managed node group belongs to."""
+        return self.tags.get(MANAGED_CLUSTER, "")
+
+
+class EksTaint(Object, frozen=True, gc=False):
+    """A taint as the EKS API has it: NO_SCHEDULE, and perhaps no value."""
+
+    key: str
+    effect: str
+    value: str | None = None
+
+
+class EksNodegroup(Object, frozen=True, gc=False):
+    """A managed node group as ``eks:DescribeNodegroup`` describes it."""
+
+    name: str
+    cluster: str = ""
+    status: str = "ACTIVE"
+    labels: dict[str, str] = {}
+    taints: tuple[EksTaint, ...] = ()
+    tags: dict[str, str] = {}
+    auto_scaling_groups: tuple[str, ...] = ()
+    instance_types: tuple[str, ...] = ()
+    ami_type: str = ""
+    capacity_type: str = ""
+    disk_size: int | None = None
+    version: str = ""
+    issues: tuple[str, ...] = ()
+    """What EKS says is wrong with it, in its words."""
+
+
+class NoAnswer(Object, frozen=True, gc=False):
+    """``eks:DescribeNodegroup`` did not answer the autoscaler."""
+
+    why: str
+
+
+class CloudState(Object, frozen=True, gc=False):
+    """All that was read of one cluster's groups in one account and region.
+
+    `describe_nodegroup`: whether the autoscaler's calls of ``eks:DescribeNodegroup`` are answered, and
+    `permissions` the same for its other calls, as far as IAM would tell (action → decision).
+    """
+
+    cluster: str = ""
+    region: str = ""
+    account: str = ""
+    auto_scaling_groups: tuple[AutoScalingGroup, ...] = ()
+    nodegroups: tuple[EksNodegroup, ...] = ()
+    describe_nodegroup: Access = "unknown"
+    permissions: dict[str, Access] = {}
+    autoscaler_role: str = ""
+
+    def to_plain(self) -> dict[str, Any]:
+        """As JSON has it; `read_state` reads it back."""
+        return {"apiVersion": API_VERSION, "kind": KIND, **msgspec.to_builtins(self)}
+
+    def nodegroup(self, name: str) -> EksNodegroup | None:
+        """The managed node group of that name."""
+        return next((each for each in self.nodegroups if each.name == name), None)
+
+    def nodegroup_of(self, asg: AutoScalingGroup) -> EksNodegroup | None:
+        """The managed node group behind an Auto Scaling group, whichever of the two says so."""
+        said = self.nodegroup(asg.nodegroup) if asg.nodegroup else None
+        return said or next((each for each in self.nodegroups if asg.name in each.auto_scaling_groups), None)
+
+    def answer_for(self, asg: AutoScalingGroup) -> EksNodegroup | NoAnswer | None:
+        """What ``eks:DescribeNodegroup`` tells an autoscaler that asks now; None: it would not ask.
+
+        It knows a managed group by the tags that EKS puts on the Auto Scaling group. Where nobody could
+        tell whether it may call, it is taken to be allowed.
+        """
+        if not (asg.nodegroup and asg.cluster):
+            return None
+        if self.describe_nodegroup == "denied":
+            return NoAnswer("AccessDeniedException: not authorized to perform: eks:DescribeNodegroup")
+        if self.describe_nodegroup == "unreachable":
+            return NoAnswer("the EKS endpoint did not answer")
+        found = self.nodegroup(asg.nodegroup)
+        return found or NoAnswer(f"ResourceNotFoundException: no node group {asg.nodegroup}")
+
+
+def read_state(documents: Iterable[object], source: str = "the dump") -> CloudState:
+    """A state from its own form or from the AWS CLI's answers, in any number and order.
+
+    Understood of the latter: ``autoscaling describe-auto-scaling-groups``, ``eks describe-nodegroup``,
+    and ``ec2 describe-instance-types`` for the sizes of types.
+    """
+    from fairlead.nodegroups.aws.raw import group_from, nodegroup_from, type_from
+
+    state = CloudState()
+    types: dict[str, InstanceType] = {}
+    for document in documents:
+        if not isinstance(document, dict):
+            raise BadInput(f"{source}: holds {type(document).__name__} where an object should be")
+        if document.get("kind") == KIND or "autoScalingGroups" in document:
+            read = convert(document, CloudState)
+            state = _merged(state, read)
+        elif isinstance(groups := document.get("AutoScalingGroups"), list):
+            state = _merged(state, CloudState(auto_scaling_groups=tuple(map(group_from, groups))))
+        elif isinstance(described := document.get("nodegroup"), dict):
+            state = _merged(state, CloudState(nodegroups=(nodegroup_from(described),)))
+        elif isinstance(kinds := document.get("InstanceTypes"), list):
+            types.update((kind.name, kind) for kind in map(type_from, kinds))
+        else:
+            raise BadInput(
+                f"{source}: is neither a dump of `fairlead nodegroups doctor --save` nor an answer of "
+                "`aws autoscaling describe-auto-scaling-groups` or `aws eks describe-nodegroup`"
+            )
+    sized = tuple(
+        msgspec.structs.replace(
+            each, instance_types=tuple(types.get(kind.name, kind) for kind in each.instance_types)
+        )
+        for each in state.auto_scaling_groups
+    )
+    cluster = state.cluster or next((each.cluster for each in state.nodegroups if each.cluster), "")
+    return msgspec.structs.replace(state, auto_scaling_groups=sized, cluster=cluster)
+
+
+def _merged(one: CloudState, other: CloudState) -> CloudState:
+    return msgspec.structs.replace(
+        other,
+        cluster=other.cluster or one.cluster,
+        region=other.region or one.region,
+        account=other.account or one.account,
+        auto_scaling_groups=(*one.auto_scaling_groups, *other.auto_scaling_groups),
+        nodegroups=(*one.nodegroups, *other.nodegroups),
+        describe_nodegroup=(
+            other.describe_nodegroup if other.describe_nodegroup != "unknown" else one.describe_nodegroup
+        ),
+        permissions={**one.permissions, **other.permissions},
+        autoscaler_role=other.autoscaler_role or one.autoscaler_role,
+    )
