@@ -31,7 +31,7 @@ from fairlead.policy.nodes import Term, intersect, nowhere, terms_of_tier
 from fairlead.policy.placing import Placing
 from fairlead.policy.workloads import PER_POD, REVISIONS, TEMPLATE_HASH, Workload
 
-__all__ = ["annotations_of", "marks_for", "patch", "patched", "warnings_of"]
+__all__ = ["annotations_of", "have_alone", "marks_for", "patch", "patched", "warnings_of"]
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -83,7 +83,7 @@ def patched(
     if own is not None:
         _spread(spec, metadata, spec_tiers[own], called)
     if any(tier.exclusive for tier in tiers):
-        _have_alone(spec, metadata, called)
+        have_alone(spec, metadata, called)
     return found
 
 
@@ -223,7 +223,7 @@ def _spread(spec: dict[str, Any], metadata: dict[str, Any], tier: Tier, called: 
         spec["topologySpreadConstraints"] = have
 
 
-def _have_alone(spec: dict[str, Any], metadata: dict[str, Any], called: str) -> None:
+def have_alone(spec: dict[str, Any], metadata: dict[str, Any], called: str) -> None:
     """One pod per node, in terms that kube-scheduler and autoscalers understand."""
     metadata["labels"] = {EXCLUSIVE_LABEL: "true", **_object(metadata, "labels", called)}
     term = {
