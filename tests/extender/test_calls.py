@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import random
 import ssl
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from fairlead.client.config import load
 from fairlead.rig.processes import free_ports
 from support.cluster import Cluster
+from support.door import DoorProcess
 from support.extender import Extended, extended
+from support.faults import Faithful, FaultProxy, RequestFault
+from support.manifests import pod as manifest
 from support.manifests import replica_set
 from support.policies import add_policy, plain_policy, serve_policies
 from support.wire import PATIENCE_S
@@ -182,6 +189,57 @@ def spoilt(body: dict[str, Any], rng: random.Random) -> bytes:
         at = at[key]
 
 
+def test_a_pod_that_was_refused_asks_again_when_policies_change(asked: Extended) -> None:
+    asked.nodes(1, 1)
+    asked.run()
+    made = asked.cluster.create(manifest("web-1", spec={"schedulerName": "nobody"}))
+    body = {"Pod": made, "Nodes": None, "NodeNames": asked.of_tier("spot")}
+    assert asked.post("filter", body)[1]["NodeNames"] == []
+
+    # Fewer tiers than it was sent to, and none that refuses it.
+    asked.use(asked.policy("web", {"name": "every"}))
+
+    def nudged() -> bool:
+        annotations = asked.cluster.get("Pod", "web-1")["metadata"].get("annotations", {})
+        return str(annotations.get("fairlead.dev/passed-on", "")).startswith("policies-changed ")
+
+    asked.cluster.wait(nudged, "kube-scheduler to be made to ask again")
+    assert asked.post("filter", body)[1]["NodeNames"] == asked.of_tier("spot")
+
+
+async def test_nodes_are_watched_once(cluster: Cluster, tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    class Noting(Faithful):
+        def on_request(self, method: str, path: str) -> RequestFault | None:
+            seen.append(path)
+            return None
+
+    async with FaultProxy(load(str(cluster.kubeconfig)), Noting()) as proxy:
+        config = {
+            "clusters": [{"name": "a", "cluster": {"server": proxy.url}}],
+            "users": [{"name": "a", "user": {}}],
+            "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+            "current-context": "a",
+        }
+        (tmp_path / "kubeconfig").write_text(yaml.safe_dump(config))
+        (tmp_path / "policies.yaml").write_text(yaml.safe_dump(plain_policy()))
+        process = DoorProcess(
+            tmp_path / "kubeconfig",
+            "extender",
+            "--listen=127.0.0.1:0",
+            f"--policies={tmp_path / 'policies.yaml'}",
+            f"--system-namespace={cluster.namespace}",
+        )
+        try:
+            await asyncio.to_thread(process.wait_for, "answering")
+            watches = [path for path in seen if path.startswith("/api/v1/nodes?") and "watch=" in path]
+            assert len(watches) == 1
+            assert await asyncio.to_thread(process.stop) == 0
+        finally:
+            process.close()
+
+
 def test_one_replica_answers_and_the_other_stands_by(asked: Extended) -> None:
     asked.nodes(1, 1)
     asked.run()
@@ -226,25 +284,36 @@ def test_https_is_spoken_with_a_certificate(asked: Extended) -> None:
 def test_that_nobody_ever_called_is_said_in_log_metric_and_status(asked: Extended) -> None:
     serve_policies(asked.cluster)
     made = add_policy(asked.cluster, plain_policy(match={"namespaces": [asked.cluster.namespace]}))
-    name = made["metadata"]["name"]
-    path = f"/apis/fairlead.dev/v1alpha1/placementpolicies/{name}"
-    accepted = {"type": "Accepted", "status": "True"}
-    asked.cluster.wire.request(
-        "PATCH",
-        f"{path}/status",
-        {"status": {"conditions": [accepted]}},
-        content_type="application/merge-patch+json",
-    ).ok()
+    policies = "/apis/fairlead.dev/v1alpha1/placementpolicies"
     asked.run(arguments=("--report-after=1s",))
 
-    def condition() -> dict[str, Any]:
-        status = asked.cluster.wire.request("GET", path).ok()["status"]
-        return {one["type"]: one for one in status["conditions"]}.get("ExtenderCalled", {})
+    def condition(name: str = made["metadata"]["name"]) -> dict[str, Any]:
+        status = asked.cluster.wire.request("GET", f"{policies}/{name}").ok().get("status", {})
+        return {one["type"]: one for one in status.get("conditions", [])}.get("ExtenderCalled", {})
 
     asked.replicas[0].wait_for("never_called")
     asked.cluster.wait(lambda: condition().get("status") == "False", "the condition")
     assert "fairlead_extender_never_called 1.0" in asked.read("/metrics")[1]
 
+    # Whoever sends nonsense is no scheduler.
+    assert asked.post("filter", b"hello")[0] == 400
+    assert "fairlead_extender_never_called 1.0" in asked.read("/metrics")[1]
+    # A policy made since is told, too, not an hour later.
+    late = add_policy(asked.cluster, plain_policy("late", match={"namespaces": [asked.cluster.namespace]}))
+    asked.cluster.wait(
+        lambda: condition(late["metadata"]["name"]).get("status") == "False", "the condition of a late policy"
+    )
+
     asked.post("filter", {"Pod": pod(asked), "Nodes": None, "NodeNames": []})
     asked.cluster.wait(lambda: condition().get("status") == "True", "the condition to change")
     assert "fairlead_extender_never_called 0.0" in asked.read("/metrics")[1]
+
+    # Started anew in a quiet cluster, it has been called before.
+    assert asked.replicas[0].stop() == 0
+    again = asked.start()
+    asked.cluster.wait(
+        lambda: "fairlead_extender_never_called 0.0" in asked.read("/metrics")[1],
+        "it to know that it was called",
+    )
+    assert not again.log("never_called")
+    assert condition()["status"] == "True"

@@ -327,9 +327,9 @@ def test_a_pod_beyond_every_max_is_refused_everywhere() -> None:
 
 def test_preemption_keeps_the_candidates_of_the_tier() -> None:
     scene = Scene()
-    assert list(scene.deciding.preempt(scene.ask("p1"), ("s1", "d1"), 0.0)) == ["d1"]
+    assert list(scene.deciding.preempt(scene.ask("p1"), {"s1": (), "d1": ()}, 0.0)) == ["d1"]
     scene.schedule("p1")
-    assert list(scene.deciding.preempt(scene.ask("p2"), ("s1", "d1"), 0.0)) == ["s1"]
+    assert list(scene.deciding.preempt(scene.ask("p2"), {"s1": (), "d1": ()}, 0.0)) == ["s1"]
     # Nothing was assumed by asking: no node was promised.
     assert scene.filter("p3").slot == 2
 
@@ -391,6 +391,23 @@ def test_starting_over_counts_what_runs_and_forgets_what_was_assumed() -> None:
     scene.deciding.start_over([(KEY, member("p1", tier="on-demand"), "d1")])
 
     assert scene.filter("p3").slot == 2
+
+
+def test_a_pod_that_other_policies_refused_is_outdated_until_it_asks_again() -> None:
+    scene = Scene(policy("web", SPOT, {**ON_DEMAND, "min": 0}, {"name": "last"}))
+    scene.filter("p1", ("d1",))
+    scene.filter("p2")
+    scene.policy = policy("web", {"name": "only"})
+    scene.tiers = Tiers(scene.policy.spec.tiers, Demand())
+    scene.nodes.use([scene.policy])
+    scene.deciding.start_over([])
+
+    refused, sent = (scene.deciding.waiting[member(name).uid] for name in ("p1", "p2"))
+    assert (refused.tier, refused.outdated) == (None, True), "its tier's number means nothing any more"
+    assert not sent.outdated
+    assert scene.deciding.scores(scene.ask("p2"), ALL, 10) == [0, 0, 0, 0]
+    assert list(scene.filter("p1", ("d1",)).nodes) == ["d1"]
+    assert not refused.outdated
 
 
 def test_what_nobody_asks_about_is_forgotten() -> None:

@@ -54,9 +54,13 @@ class Extended(Tiered):
         self, *policies: Manifest, replicas: int = 1, wait: bool = True, arguments: tuple[str, ...] = ()
     ) -> None:
         """Start the extender with these policies in a file, and wait until it answers."""
-        self._file.write_text(yaml.safe_dump_all(policies or (self.policy(),)))
+        self.use(*(policies or (self.policy(),)))
         self.arguments = arguments
         self.start()
+
+    def use(self, *policies: Manifest) -> None:
+        """From now on these policies are in the file."""
+        self._file.write_text(yaml.safe_dump_all(policies))
 
     def start(self, port: int | None = None) -> DoorProcess:
         """One more extender process; on the port that kube-scheduler calls unless told otherwise."""

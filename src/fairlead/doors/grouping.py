@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,7 @@ from fairlead.client.view import Added, Deleted, Event, Modified
 from fairlead.doors.owners import OwnersOfPods
 from fairlead.doors.policies import LivePolicies
 from fairlead.kube.meta import Object, ObjectMeta
+from fairlead.kube.node import Node
 from fairlead.kube.pod import Pod, PodSpec, PodStatus
 from fairlead.kube.resources import known
 from fairlead.policy.demands import Makeup, asks_budgets, demand_of_group, desired_of_group
@@ -74,14 +76,16 @@ class GroupsOfPods:
         changed: Callable[[GroupKey], None] = lambda _: None,
         shown: Callable[[GroupKey, Member, str], None] = lambda _key, _member, _node: None,
         left: Callable[[GroupKey, Member], None] = lambda _key, _member: None,
+        on_node: Callable[[Event[Node, dict[str, str]]], None] | None = None,
         alone: bool = False,
         rng: random.Random | None = None,
         clock: Clock = WALL_CLOCK,
     ) -> None:
         """`exempt` are namespaces that no policy governs.
 
-        `shown` and `left` hear of each pod: as it is now in its group, with its node, and that it is no
-        longer in a group. When policies change, every pod is shown anew and none is said to have left.
+        `shown` and `left` hear of each pod: as it is now in its group, with its node unless it is finished,
+        and that it is no longer in a group. When policies change, every pod is shown anew and none is said
+        to have left. `on_node` hears of all that happens to nodes, so that nobody need watch them twice.
         Pods that are `alone` in their group and need no ledger are left out unless asked for.
         """
         self.owners = owners
@@ -93,12 +97,18 @@ class GroupsOfPods:
         self._alone = alone
         self._clock = clock
         self._pods = Reflector(client, known("Pod"), _Pod, keep=_nothing, rng=rng, clock=clock)
-        self._nodes = Reflector(client, known("Node"), _Node, keep=_labels, rng=rng, clock=clock)
+        self._on_each_node = on_node
+        # Whole only for who wants them whole.
+        kind: type[Any] = _Node if on_node is None else Node
+        self._nodes: Reflector[Any, dict[str, str]] = Reflector(
+            client, known("Node"), kind, keep=_labels, rng=rng, clock=clock
+        )
         self._specs: dict[str, PodSpec] = {}  # one for all pods of a node
         self._seen: dict[str, Pod] = {}
         self._key_of: dict[str, GroupKey] = {}
         self._members: dict[GroupKey, dict[str, Member]] = {}
         self._gone: dict[GroupKey, dict[str, float]] = {}
+        self._left_at: deque[tuple[float, GroupKey, str]] = deque()  # the same, in the order they went
         self._nowhere: set[str] = set()  # pods on nodes that we have not seen
         self._unnumbered: set[str] = set()  # pods of StatefulSets that we have not seen
         self._policies = Policies((), exempt)
@@ -182,19 +192,12 @@ class GroupsOfPods:
         self._settle()
         for key, members in self._members.items():
             for name, member in members.items():
-                yield key, member, self._seen[name].spec.node_name
+                yield key, member, _node_of(self._seen[name])
 
     def gone(self, key: GroupKey) -> list[str]:
         """Tokens and UIDs of pods of a group that were seen and are no more, of late."""
-        found = self._gone.get(key)
-        if found is None:
-            return []
-        late = self._clock.now() - _REMEMBERED_S
-        for token in [token for token, since in found.items() if since < late]:
-            del found[token]
-        if not found:
-            del self._gone[key]
-        return list(found)
+        self._forget()
+        return list(self._gone.get(key, ()))
 
     def some_pod(self, key: GroupKey) -> Pod | None:
         """One pod of a group, to learn whose it is."""
@@ -209,7 +212,9 @@ class GroupsOfPods:
             self._seen.pop(event.key, None)
             self._leave(event.key, gone=True)
 
-    def _on_node(self, event: Event[_Node, dict[str, str]]) -> None:
+    def _on_node(self, event: Event[Any, dict[str, str]]) -> None:
+        if self._on_each_node is not None:
+            self._on_each_node(event)
         if isinstance(event, Added):
             waiting = [key for key in self._nowhere if self._seen[key].spec.node_name == event.key]
         elif isinstance(event, Modified) and event.object.metadata.labels != event.old:
@@ -247,7 +252,7 @@ class GroupsOfPods:
         members[name] = member
         if last is not None and last.uid != member.uid:
             self._left(place.key, last)
-        self._shown(place.key, member, pod.spec.node_name)
+        self._shown(place.key, member, _node_of(pod))
         self._changed(place.key)
 
     def _settle(self) -> None:
@@ -287,10 +292,24 @@ class GroupsOfPods:
             makeup.put(name, place.workload, pod.metadata.labels)
 
     def _remember(self, key: GroupKey, member: Member) -> None:
+        now = self._clock.now()
         gone = self._gone.setdefault(key, {})
         for token in (member.token, member.uid):
             if token:
-                gone[token] = self._clock.now()
+                gone[token] = now
+                self._left_at.append((now, key, token))
+        self._forget()
+
+    def _forget(self) -> None:
+        """Drop what was gone long ago, of all groups: most are never asked about again."""
+        late = self._clock.now() - _REMEMBERED_S
+        while self._left_at and self._left_at[0][0] < late:
+            since, key, token = self._left_at.popleft()
+            gone = self._gone.get(key)
+            if gone is not None and gone.get(token) == since:
+                del gone[token]
+                if not gone:
+                    del self._gone[key]
 
     def _regroup(self) -> None:
         self._key_of.clear()
@@ -352,5 +371,10 @@ def _nothing(_: Any) -> None:
     """The index has all that is kept of pods."""
 
 
-def _labels(node: _Node) -> dict[str, str]:
+def _node_of(pod: Pod) -> str:
+    """Where it runs; a finished pod runs nowhere."""
+    return "" if pod.terminal else pod.spec.node_name
+
+
+def _labels(node: _Node | Node) -> dict[str, str]:
     return node.metadata.labels

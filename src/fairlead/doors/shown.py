@@ -115,15 +115,18 @@ class Files:
         self._show(pair)
         return bundle
 
-    async def run(self, trust: Trust) -> None:
-        """See `Certificates`. A pair that is half renewed is not shown: the next look finds it whole."""
+    async def run(self, trust: Trust | None = None) -> None:
+        """Follow them for ever; their authority is published to `trust`.
+
+        A pair that is half renewed is not shown: the next look finds it whole.
+        """
         known_stamps: list[Stamp | None] | None = None
         while True:
             stamps = [stamp_of(file) for file in self._files]
             if stamps != known_stamps:
                 try:
                     pair, bundle = self._read()
-                    if bundle:
+                    if bundle and trust is not None:
                         await trust.publish(bundle)
                     self._show(pair)
                     known_stamps = stamps

@@ -13,14 +13,16 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from fairlead.doors.extender.alone import Alone
 from fairlead.doors.extender.nodes import NodesOfTiers
-from fairlead.doors.extender.slots import Slots
+from fairlead.doors.extender.slots import ASSUMED_S, Slots
+from fairlead.doors.extender.waiting import Waiting
 from fairlead.doors.grouping import Place
 from fairlead.policy.choice import Choice, choose_for, counts_matter, held_by_number
 from fairlead.policy.groups import GroupKey, Member, ordinal_of
 from fairlead.policy.rule import Tiers
 
-__all__ = ["Ask", "Deciding", "Verdict", "Waiting"]
+__all__ = ["Ask", "Deciding", "Verdict"]
 
 _FORGET_S = 15 * 60.0  # a pod that nobody asked about for so long: kube-scheduler retries within 5 minutes
 
@@ -53,51 +55,10 @@ class Verdict:
     """Why none, in the words of kube-scheduler's events: said of each node outside the tier."""
     unknown: Sequence[str] = ()
     """Nodes that our watch has not shown yet: they may turn out to be the tier's."""
+    taken: Sequence[str] = ()
+    """Nodes of the tier where a pod has to be alone, and is, or is not."""
     passed: tuple[str, ...] = ()
     """Tiers that passed the pod on because it waited long enough."""
-
-
-@dataclass(slots=True)
-class Waiting:
-    """A pod that has asked and has no node yet."""
-
-    uid: str
-    name: str
-    """``namespace/name``."""
-    key: GroupKey
-    first: float
-    last: float
-    tier: int | None = None
-    """Where it was sent the last time."""
-    refused: bool = False
-    """Whether nothing was on offer there."""
-    firm: bool = False
-    after_s: float = 0.0
-    most: int = 0
-    """How many tiers can pass it on: all but the last."""
-    skipped: frozenset[str] = frozenset()
-    """The tiers that were passed over the last time."""
-    told: bool = False
-    """Whether kube-scheduler was made to ask again since."""
-
-    def passes(self, now: float) -> int:
-        """How many tiers may have passed it on by now."""
-        if self.after_s <= 0:
-            return self.most
-        return min(int((now - self.first) // self.after_s), self.most)
-
-    def due(self, now: float, unavailable: Collection[str], tier: str) -> bool:
-        """Whether asking again would give another answer, by time or because its tier is left alone now."""
-        if not self.refused or self.firm or self.told:
-            return False
-        return self.passes(now) > self.passes(self.last) or (tier in unavailable and tier not in self.skipped)
-
-    def next_pass(self, now: float) -> float | None:
-        """When time alone passes it on."""
-        passes = self.passes(now)
-        if not self.refused or self.firm or self.told or passes >= self.most:
-            return None
-        return self.first + (passes + 1) * self.after_s
 
 
 class Deciding:
@@ -110,6 +71,8 @@ class Deciding:
         self._marked = marked
         self.groups: dict[GroupKey, Slots] = {}
         self.waiting: dict[str, Waiting] = {}
+        self.alone = Alone(ASSUMED_S)
+        self.alone.use(nodes.exclusive())
 
     def filter(self, ask: Ask, offered: Sequence[str], now: float, probing: str = "") -> Verdict:
         """The nodes of one tier. `probing` is a tier that this pod may try although it is marked."""
@@ -117,6 +80,7 @@ class Deciding:
             return Verdict(offered)
         policy, uid = ask.place.policy, ask.member.uid
         waiting = self._asked(ask, now)
+        self.alone.expire(now)
         slots = self._slots(ask, now)
         slot = 1 if slots is None else slots.next_slot(uid, ordinal_of(policy, ask.place.workload))
         preferred = policy.spec.enforce == "preferred"  # nobody waits for a tier's sake
@@ -126,9 +90,12 @@ class Deciding:
         if slots is not None:
             slots.assume(ask.member, slot, name, now, costed=ask.costed)
         if preferred:
-            nodes, passed = offered, ()
+            passed = ()
+            if not (nodes and _alone(ask, choice)):
+                nodes = self._open(ask, offered)
+        nodes = self._given(ask, nodes, choice, now)
         waiting.tier, waiting.firm, waiting.refused = choice.tier, choice.firm, not nodes
-        waiting.skipped, waiting.told = frozenset(skipped), False
+        waiting.skipped, waiting.told, waiting.outdated = frozenset(skipped), False, False
         if nodes:
             return Verdict(nodes, choice, slot, passed=passed)
         return Verdict(
@@ -136,6 +103,7 @@ class Deciding:
             choice,
             slot,
             refusal=_refusal(ask, choice),
+            taken=self._taken(ask, offered, choice),
             unknown=[name for name in offered if name not in self.nodes] if choice.tier is not None else (),
             passed=passed,
         )
@@ -154,15 +122,18 @@ class Deciding:
         tier = self.nodes.of(policy.name, own)
         return name if any(node in tier for node in offered) else ""
 
-    def preempt(self, ask: Ask, candidates: Sequence[str], now: float) -> Sequence[str]:
-        """The candidates whose victims' room would be of use to the pod: those of its tier."""
+    def preempt(self, ask: Ask, candidates: Mapping[str, Collection[str]], now: float) -> Collection[str]:
+        """The candidates whose victims' room would be of use to the pod: those of its tier.
+
+        They come with their victims' UIDs: where a pod must be alone, nobody else may stay.
+        """
         if ask.admitted or ask.place.policy.spec.enforce == "preferred":
             return candidates
         waiting = self._asked(ask, now)
         slots = self._slots(ask, now)
         ordinal = ordinal_of(ask.place.policy, ask.place.workload)
         slot = 1 if slots is None else slots.next_slot(ask.member.uid, ordinal)
-        return self._choose(ask, slot, candidates, waiting.passes(now), "")[1]
+        return self._choose(ask, slot, candidates, waiting.passes(now), "", victims=candidates)[1]
 
     def scores(self, ask: Ask, offered: Sequence[str], highest: int) -> list[int]:
         """How good each node is, 0 to `highest`: in the pod's tier, and where fewest of its group are.
@@ -209,12 +180,17 @@ class Deciding:
         """The watch shows a pod of a group."""
         if not key.alone:
             self.groups.setdefault(key, Slots()).shown(member, node)
+        if self.alone.matters and node:
+            self.alone.shown(member.uid, key.policy, member.tier, node)
+        elif member.leaving:
+            self.alone.gone(member.uid)
         if node or member.leaving:
             self.waiting.pop(member.uid, None)
 
     def left(self, key: GroupKey, member: Member) -> None:
         """A pod is gone, or in another group now."""
         self.waiting.pop(member.uid, None)
+        self.alone.gone(member.uid)
         slots = self.groups.get(key)
         if slots is not None:
             slots.gone(member.uid)
@@ -224,6 +200,9 @@ class Deciding:
     def start_over(self, pods: Iterable[tuple[GroupKey, Member, str]]) -> None:
         """Policies changed: who holds what is worked out anew. What was only assumed is forgotten."""
         self.groups.clear()
+        self.alone.use(self.nodes.exclusive())
+        for one in self.waiting.values():
+            one.start_over()
         for key, member, node in pods:
             self.shown(key, member, node)
 
@@ -231,6 +210,7 @@ class Deciding:
         """Drop what nobody asks about any more: pods that no policy governs now, or that we saw too late."""
         for uid in [uid for uid, one in self.waiting.items() if now - one.last > _FORGET_S]:
             del self.waiting[uid]
+        self.alone.expire(now)
         for key, slots in list(self.groups.items()):
             slots.expire(now)
             if not len(slots):
@@ -256,8 +236,70 @@ class Deciding:
         slots.settle(ask.tiers, coming=ask.member.uid not in slots.holders)
         return slots
 
+    def _open(
+        self, ask: Ask, names: Sequence[str], victims: Mapping[str, Collection[str]] | None = None
+    ) -> Sequence[str]:
+        """Of these nodes, those that take the pod: nobody there must be alone, and it need not be."""
+        if not self.alone.matters:
+            return names
+        policy, uid = ask.place.policy.name, ask.member.uid
+        return [
+            name
+            for name in names
+            if self.alone.takes(
+                name,
+                uid,
+                alone=self.nodes.wants_alone(name, policy),
+                besides=victims[name] if victims is not None else (),
+            )
+        ]
+
+    def _given(self, ask: Ask, nodes: Sequence[str], choice: Choice, now: float) -> Sequence[str]:
+        """Of these nodes, those to offer: one, where somebody might meet a pod that must be alone."""
+        if not self.alone.matters:
+            return nodes
+        uid, policy = ask.member.uid, ask.place.policy
+        own = [name for name in nodes if self.nodes.wants_alone(name, policy.name)]
+        apart = [name for name in nodes if not self.nodes.wants_alone(name)]
+        own = own if _alone(ask, choice) else []
+        if not own and (apart or not nodes):
+            self.alone.take_back(uid)
+            return apart
+        chosen = self._least_crowded(ask, own or nodes, choice)
+        self.alone.give(uid, chosen, now, alone=self.nodes.wants_alone(chosen, policy.name))
+        return [chosen]
+
+    def _least_crowded(self, ask: Ask, nodes: Sequence[str], choice: Choice) -> str:
+        """The node in the domain with fewest of the group's pods; of those, the one that came first."""
+        policy = ask.place.policy
+        if choice.tier is None or not policy.spec.tiers[choice.tier].spread:
+            return nodes[0]
+        within = self.nodes.domains(policy.name, choice.tier)
+        domains = {domain for name in nodes if (domain := within.get(name)) is not None}
+        crowds = _crowds(self.groups.get(ask.place.key), within, domains, besides=ask.member.uid)
+        chosen = min(nodes, key=lambda name: crowds.get(within.get(name, ()), 0))
+        slots = self.groups.get(ask.place.key)
+        held = slots.holders.get(ask.member.uid) if slots is not None else None
+        if held is not None:
+            held.domain = within.get(chosen, ())
+        return chosen
+
+    def _taken(self, ask: Ask, offered: Sequence[str], choice: Choice) -> list[str]:
+        """The nodes of the tier that would do, were the pod or somebody else not to be alone."""
+        if not self.alone.matters or choice.tier is None:
+            return []
+        tier = self.nodes.of(ask.place.policy.name, choice.tier)
+        return [name for name in offered if name in tier]
+
     def _choose(
-        self, ask: Ask, slot: int, offered: Sequence[str], passes: int, probing: str
+        self,
+        ask: Ask,
+        slot: int,
+        offered: Iterable[str],
+        passes: int,
+        probing: str,
+        *,
+        victims: Mapping[str, Collection[str]] | None = None,
     ) -> tuple[Choice, Sequence[str], tuple[str, ...], set[str]]:
         """The tier, its nodes on offer, the tiers that passed the pod on, and all that were skipped."""
         policy = ask.place.policy
@@ -269,7 +311,7 @@ class Deciding:
             if choice.tier is None:
                 return choice, (), tuple(passed), skipped
             names = self.nodes.of(policy.name, choice.tier)
-            nodes = [name for name in offered if name in names]
+            nodes = self._open(ask, [name for name in offered if name in names], victims)
             tier = policy.spec.tiers[choice.tier].name
             if nodes or choice.firm or tier in skipped or len(passed) >= passes:
                 return choice, nodes, tuple(passed), skipped
@@ -313,6 +355,11 @@ def _crowds(
         for domain in slots.expected(besides):
             by_value.update(enumerate(domain))
     return {domain: sum(by_value[value] for value in enumerate(domain)) for domain in domains}
+
+
+def _alone(ask: Ask, choice: Choice) -> bool:
+    """Whether the pod is sent where it must be alone."""
+    return choice.tier is not None and ask.place.policy.spec.tiers[choice.tier].exclusive
 
 
 def _refusal(ask: Ask, choice: Choice) -> str:

@@ -15,7 +15,6 @@ import structlog
 from aiohttp import web
 
 from fairlead.client.api import Client
-from fairlead.client.reflector import Reflector
 from fairlead.client.view import Added, Deleted, Event, Modified
 from fairlead.doors.crds import ensure_crds
 from fairlead.doors.extender.deciding import Deciding
@@ -24,16 +23,15 @@ from fairlead.doors.extender.nodes import NodesOfTiers
 from fairlead.doors.extender.reporting import PATIENCE_S, Calls
 from fairlead.doors.extender.server import Endpoint
 from fairlead.doors.extender.tending import Tending
-from fairlead.doors.files import stamp_of
 from fairlead.doors.grouping import GroupsOfPods
 from fairlead.doors.leader import lead
 from fairlead.doors.marks import LiveMarks
 from fairlead.doors.owners import OwnersOfPods
 from fairlead.doors.running import Door, Surroundings
+from fairlead.doors.shown import Files, Shown
 from fairlead.errors import BadInput, FairleadError
 from fairlead.kube.meta import ObjectMeta
 from fairlead.kube.node import Node, NodeSpec, NodeStatus
-from fairlead.kube.resources import known
 from fairlead.policy.groups import GroupKey, Member
 from fairlead.policy.names import POLICIES
 
@@ -42,7 +40,6 @@ __all__ = ["LEASE", "ExtenderDoor", "Settings"]
 _log = structlog.get_logger(__name__)
 
 LEASE = "fairlead-extender"
-_LOOK_S = 30.0  # how often the certificate's files are looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +78,11 @@ class ExtenderDoor(Door):
             changed=self._group_changed,
             shown=self._deciding.shown,
             left=self._pod_left,
+            on_node=self._on_node,
             alone=True,
             rng=rng,
             clock=clock,
         )
-        self._reflector = Reflector(around.client, known("Node"), Node, keep=_name, rng=rng, clock=clock)
         self._metrics = Metrics()
         self._tending = Tending(
             self._deciding, self._groups, around.policies, self._marks, self._metrics, clock=around.clock
@@ -103,7 +100,12 @@ class ExtenderDoor(Door):
             decided=self._tending.look,
             clock=around.clock,
         )
-        self._tls: ssl.SSLContext | None = None
+        self._shown = Shown()
+        self._files = (
+            Files(settings.tls_cert_file, settings.tls_key_file, None, self._shown.show)
+            if settings.tls_cert_file
+            else None
+        )
         self._stopping = asyncio.Event()
         self._client: Client | None = None  # may write; only while we lead
         self._known: object = None
@@ -114,9 +116,8 @@ class ExtenderDoor(Door):
         """The definition of policies, unless they come from a file; the certificate, if there is one."""
         if not self._around.policies.policies:
             await ensure_crds(self._around.client, (POLICIES,), clock=self._around.clock)
-        if self._settings.tls_cert_file:
-            self._tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-            self._load_certificate()
+        if self._files is not None:
+            await self._files.first()
 
     def routes(self) -> Iterable[web.RouteDef]:
         """The verbs that kube-scheduler calls."""
@@ -124,7 +125,7 @@ class ExtenderDoor(Door):
 
     def tls(self) -> ssl.SSLContext | None:
         """Only with a certificate."""
-        return self._tls
+        return self._shown.context if self._files is not None else None
 
     def checks(self) -> Mapping[str, str]:
         """Ready when everything was listed and the lease is ours."""
@@ -148,8 +149,7 @@ class ExtenderDoor(Door):
                     self._owners.run(),
                     self._groups.run(),
                     self._marks.run(),
-                    self._reflector.run(self._on_node),
-                    self._keep_certificate(),
+                    *([self._files.run()] if self._files is not None else []),
                     self._be_candidate(),
                 )
             ]
@@ -164,7 +164,6 @@ class ExtenderDoor(Door):
     async def _be_candidate(self) -> None:
         await self._around.policies.synced()
         await self._marks.synced()
-        await self._reflector.synced()
         await self._groups.synced()
         self._policies_changed()
         _log.info("synced", policies=len(self._groups.policies), groups=len(self._deciding.groups))
@@ -193,8 +192,7 @@ class ExtenderDoor(Door):
         return ""
 
     def _unlisted(self) -> list[str]:
-        nodes = [] if self._reflector.is_synced else ["nodes"]
-        return list(dict.fromkeys([*self._owners.unlisted(), *self._groups.unlisted(), *nodes]))
+        return [*self._owners.unlisted(), *self._groups.unlisted()]
 
     async def _claim_probe(self, policy: str, tier: str, token: str) -> bool:
         client = self._client
@@ -210,7 +208,7 @@ class ExtenderDoor(Door):
             _log.warning("probe_not_claimed", policy=policy, tier=tier, reason=str(error))
             return False
 
-    def _on_node(self, event: Event[Node, str]) -> None:
+    def _on_node(self, event: Event[Node, dict[str, str]]) -> None:
         match event:
             case Added(object=node) | Modified(object=node):
                 self._nodes.put(_trimmed(node))
@@ -233,35 +231,6 @@ class ExtenderDoor(Door):
 
     def _pod_left(self, key: GroupKey, member: Member) -> None:
         self._deciding.left(key, member)
-
-    async def _keep_certificate(self) -> None:
-        """Show a renewed certificate to whoever connects from then on."""
-        settings = self._settings
-        if self._tls is None:
-            return
-        known_stamp = stamp_of(settings.tls_cert_file)
-        while True:
-            await asyncio.sleep(_LOOK_S)
-            stamp = stamp_of(settings.tls_cert_file)
-            if stamp is not None and stamp != known_stamp:
-                known_stamp = stamp
-                try:
-                    self._load_certificate()
-                except BadInput as error:
-                    _log.error("certificate_refused", reason=str(error))
-
-    def _load_certificate(self) -> None:
-        assert self._tls is not None
-        cert, key = self._settings.tls_cert_file, self._settings.tls_key_file
-        try:
-            self._tls.load_cert_chain(cert, key, password="")
-        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-            raise BadInput(f"the certificate {cert} and key {key} cannot be used: {error}") from error
-
-
-def _name(node: Node) -> str:
-    """`NodesOfTiers` has all that is kept of nodes."""
-    return node.metadata.name
 
 
 def _trimmed(node: Node) -> Node:

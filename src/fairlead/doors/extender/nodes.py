@@ -110,6 +110,23 @@ class NodesOfTiers:
         found = self._by_policy.get(policy)
         return found.domains[tier] if found is not None else {}
 
+    def exclusive(self) -> dict[str, frozenset[str]]:
+        """The names of exclusive tiers, by policy; policies without one are left out."""
+        return {
+            name: found
+            for name, tiers in self._by_policy.items()
+            if (found := frozenset(tier.name for tier in tiers.policy.spec.tiers if tier.exclusive))
+        }
+
+    def wants_alone(self, node: str, policy: str | None = None) -> bool:
+        """Whether the node is in an exclusive tier, of this policy or of any."""
+        own = self._by_policy.get(policy) if policy is not None else None
+        every = self._by_policy.values() if policy is None else [own] if own is not None else []
+        return any(
+            (tier := tiers.tier_of.get(node)) is not None and tiers.policy.spec.tiers[tier].exclusive
+            for tiers in every
+        )
+
     def seen(self, policy: str) -> Nodes | None:
         """What fallback decides from, as it is at this moment; None: not a policy that holds."""
         found = self._by_policy.get(policy)

@@ -1,12 +1,15 @@
 """Whether a scheduler calls at all: with ``ignorable: true`` a wrong address is never noticed elsewhere.
 
 Said in the log, in a metric, and as condition ``ExtenderCalled`` of the cluster's policies, which is
-written by the leading replica only and only when it changes.
+written by the leading replica only and only when it changes. The status is also the memory: a quiet
+cluster's extender that was started anew has been called before.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
+from contextlib import suppress
 from typing import Any
 
 import structlog
@@ -25,6 +28,7 @@ _log = structlog.get_logger(__name__)
 CONDITION = "ExtenderCalled"
 PATIENCE_S = 60.0
 _AGAIN_S = 3600.0
+_RETRY_S = 60.0
 
 _NEVER = (
     "no scheduler has ever called the extender: see `fairlead extender config` for what kube-scheduler "
@@ -49,39 +53,49 @@ class Calls:
         self._metrics = metrics
         self._patience_s = patience_s
         self._clock = clock
-        self._called = asyncio.Event()
+        self._called = False
         self._changed = asyncio.Event()
         policies.on_change(self._changed.set)
 
     def called(self) -> None:
         """A scheduler called."""
-        if not self._called.is_set():
-            self._called.set()
+        if not self._called:
+            self._called = True
             self._metrics.never_called.set(0)
             _log.info("first_call")
+            self._changed.set()
         self._metrics.last_call.set(self._clock.wall().timestamp())
 
     async def run(self, client: Client) -> None:
         """Report for ever; nothing is said of a scheduler that has yet to have its first minute."""
-        wait_s = self._patience_s
-        while not await self._first_call(wait_s):
-            _log.warning("never_called", reason=_NEVER)
-            await self._write(client, called=False)
-            wait_s = _AGAIN_S
+        patient_until = self._clock.now() + self._patience_s
+        said = -math.inf
         while True:
             self._changed.clear()
-            await self._write(client, called=True)
-            await self._changed.wait()
+            called = self._called or self._known()
+            wait_s = patient_until - self._clock.now()
+            if called or wait_s <= 0:
+                wait_s = _AGAIN_S if await self._write(client, called=called) else _RETRY_S
+            if called:
+                self._metrics.never_called.set(0)
+            elif self._clock.now() >= max(patient_until, said + _AGAIN_S):
+                said = self._clock.now()
+                _log.warning("never_called", reason=_NEVER)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    await self._changed.wait()
 
-    async def _first_call(self, wait_s: float) -> bool:
-        try:
-            async with asyncio.timeout(wait_s):
-                await self._called.wait()
-        except TimeoutError:
-            return False
-        return True
+    def _known(self) -> bool:
+        """Whether a status says so: it was called before this process was there, or it had the lease."""
+        return any(
+            one.get("type") == CONDITION and one.get("status") == "True"
+            for name in self._policies.stored_names()
+            for one in self._policies.status(name).get("conditions") or ()
+        )
 
-    async def _write(self, client: Client, *, called: bool) -> None:
+    async def _write(self, client: Client, *, called: bool) -> bool:
+        """Say it in every status that says something else; whether there is nothing left to try again."""
+        done = True
         for name in self._policies.stored_names():
             stored, status = self._policies.stored(name), self._policies.status(name)
             conditions = status.get("conditions") or []
@@ -98,11 +112,13 @@ class Calls:
             try:
                 await client.patch(POLICIES, name, None, patch, subresource="status")
             except (Conflict, NotFound):
-                self._changed.set()  # the watch brings what we were too late for
+                done = False  # the watch brings what we were too late for, and mostly wakes us
             except LeaseLost:
                 raise
             except (ApiError, Unreachable) as error:
                 _log.warning("not_written", reason=f"condition {CONDITION} of policy {name}: {error}")
+                done = False
+        return done
 
     def _condition(self, *, called: bool) -> dict[str, Any]:
         return {

@@ -30,6 +30,7 @@ _log = structlog.get_logger(__name__)
 
 VERBS = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "preemptVerb": "preempt"}
 
+_TAKEN = "node(s) in use where a pod has its node to itself"
 _UNSEEN = "node(s) that fairlead's watch has not shown yet"
 # Who is not listed has no points. In large clusters kube-scheduler takes longer to read a list of zeros
 # than we take to decide.
@@ -90,14 +91,12 @@ class Endpoint:
     async def _answer(self, verb: str, http: web.Request, decide: _Decide) -> web.Response:
         began = time.perf_counter()
         body = await http.read()
-        self._called()
         status = 200
         try:
-            if why := self._closed():
-                result, answer = "unready", _error(verb, f"fairlead does not answer: {why}")
-                status = 503
-            else:
-                result, answer = await decide(body)
+            self._check_open()
+            result, answer = await decide(body)
+        except _Closed as error:
+            result, answer, status = "unready", _error(verb, str(error)), 503
         except BadInput as error:
             _log.info("call_refused", verb=verb, reason=str(error)[:500])
             result, answer, status = "malformed", _error(verb, str(error)[:500]), 400
@@ -107,6 +106,8 @@ class Endpoint:
         except Exception:  # noqa: BLE001 (whatever a pod makes us stumble over; the log has it all)
             _log.exception("not_decided", verb=verb)
             result, answer, status = "failed", _error(verb, "fairlead failed; its log says why"), 500
+        if result != "malformed":
+            self._called()  # whoever sends nonsense is no scheduler
         self._metrics.calls.labels(verb, result).inc()
         self._metrics.call_s.labels(verb).observe(time.perf_counter() - began)
         return web.Response(status=status, body=answer, headers=_JSON)
@@ -118,17 +119,20 @@ class Endpoint:
         ask = await self._ask(args.pod)
         if ask is None:
             return "ungoverned", wire.encode(wire.FilterResult(args.nodes, args.node_names))
-        now = self._clock.now()
-        probing = self._deciding.wants_probe(ask, offered, now)
+        probing = self._deciding.wants_probe(ask, offered, self._clock.now())
         if probing:
-            uid, policy = ask.member.uid, ask.place.policy.name
-            probing = probing if await self._claim_probe(policy, probing, uid) else ""
-        verdict = self._deciding.filter(ask, offered, now, probing)
+            uid, policy = ask.member.uid, ask.place.policy
+            claimed = await self._claim_probe(policy.name, probing, uid)
+            ask = await self._ask(args.pod)  # policies may have changed meanwhile
+            if ask is None:
+                return "ungoverned", wire.encode(wire.FilterResult(args.nodes, args.node_names))
+            probing = probing if claimed and ask.place.policy is policy else ""
+        verdict = self._deciding.filter(ask, offered, self._clock.now(), probing)
         self._say(ask, verdict)
         failed: dict[str, str] = {}
         hopeless: dict[str, str] = {}
         if not verdict.nodes:
-            failed = dict.fromkeys(verdict.unknown, _UNSEEN)
+            failed = dict.fromkeys(verdict.unknown, _UNSEEN) | dict.fromkeys(verdict.taken, _TAKEN)
             # Whoever is evicted from a node outside the tier makes no room for this pod.
             hopeless = {name: verdict.refusal for name in offered if name not in failed}
             self._decided()
@@ -166,7 +170,8 @@ class Endpoint:
         ask = await self._ask(args.pod)
         result = "ungoverned"
         if ask is not None:
-            kept = set(self._deciding.preempt(ask, list(candidates), self._clock.now()))
+            victims = {node: {pod.uid for pod in one.pods or ()} for node, one in candidates.items()}
+            kept = set(self._deciding.preempt(ask, victims, self._clock.now()))
             candidates = {node: victims for node, victims in candidates.items() if node in kept}
             result = "answered" if candidates else "refused"
         return result, wire.encode(wire.PreemptionResult(candidates))
@@ -177,6 +182,7 @@ class Endpoint:
         pod = Pod(metadata=asking.metadata)
         namespace = asking.metadata.namespace
         await self._groups.owners.learn(pod, namespace)
+        self._check_open()  # that may have taken seconds
         place = self._groups.place(pod, namespace)
         if place is None:
             return None
@@ -188,6 +194,10 @@ class Endpoint:
             self._groups.tiers(place, asking.metadata.labels),
             costed=DELETION_COST in annotations and SLOT_ANNOTATION not in annotations,
         )
+
+    def _check_open(self) -> None:
+        if why := self._closed():
+            raise _Closed(f"fairlead does not answer: {why}")
 
     def _say(self, ask: Ask, verdict: Verdict) -> None:
         if verdict.choice is None:
@@ -204,6 +214,10 @@ class Endpoint:
             why=verdict.choice.why,
             nodes=len(verdict.nodes),
         )
+
+
+class _Closed(FairleadError):  # noqa: N818 (reads as what happened)
+    """Another replica leads, or we do not know enough yet."""
 
 
 class _Decide(Protocol):

@@ -17,9 +17,10 @@ import structlog
 
 from fairlead.client.api import Client
 from fairlead.client.clock import WALL_CLOCK, Clock
-from fairlead.doors.extender.deciding import Deciding, Waiting
+from fairlead.doors.extender.deciding import Deciding
 from fairlead.doors.extender.metrics import Metrics
 from fairlead.doors.extender.slots import Held
+from fairlead.doors.extender.waiting import Waiting
 from fairlead.doors.grouping import GroupsOfPods
 from fairlead.doors.marks import LiveMarks
 from fairlead.doors.policies import LivePolicies
@@ -31,7 +32,7 @@ from fairlead.policy.choice import Choice
 from fairlead.policy.fallback import Nodes, Probes, Waiter, decide
 from fairlead.policy.groups import GroupKey
 from fairlead.policy.marks import Marks
-from fairlead.policy.model import PlacementPolicy
+from fairlead.policy.model import PlacementPolicy, Tier
 from fairlead.policy.names import DELETION_COST, PASSED_ON_ANNOTATION, SLOT_ANNOTATION
 from fairlead.policy.placing import Placing
 
@@ -43,6 +44,7 @@ _POD = known("Pod")
 _GATHER_S = 0.1  # how long changes are gathered before they are looked at
 _IDLE_S = 60.0
 _AT_ONCE = 16
+_CHANGED = "policies-changed"
 _STAYS = "the extender passes it on as it is"
 
 
@@ -70,7 +72,7 @@ class Tending:
         self._clock = clock
         self._wake = asyncio.Event()
         self._touched: set[GroupKey] = set()
-        self._before: dict[str, Nodes] = {}
+        self._before: dict[str, tuple[Sequence[Tier], Nodes]] = {}
         self._complaint = ""
 
     def look(self) -> None:
@@ -85,6 +87,7 @@ class Tending:
     async def run(self, client: Client) -> None:
         """Tend for ever, writing with `client`."""
         self._touched.update(self._deciding.groups)
+        self._before.clear()  # another replica may have led since
         self._wake.set()
         wait_s = _IDLE_S
         while True:
@@ -104,6 +107,9 @@ class Tending:
         self._metrics.waiting.set(len(self._deciding.waiting))
         self._metrics.assumed.set(sum(slots.assumed for slots in self._deciding.groups.values()))
         wakes = [_IDLE_S]
+        names = {policy.name for policy in self._policies.policies}
+        for name in self._before.keys() - names:
+            del self._before[name]
         for policy in self._policies.policies:
             wakes.append(await self._mark(client, policy))
         await self._nudge(client)
@@ -119,7 +125,7 @@ class Tending:
         nodes = self._deciding.nodes.seen(policy.name)
         if nodes is None:
             return _IDLE_S
-        before, self._before[policy.name] = self._before.get(policy.name), nodes
+        before = self._seen_before(policy, nodes)
         wall = self._clock.wall().timestamp()
         waiters = self._waiters(policy, wall)
         marks = self._marks.of(policy.name)
@@ -138,6 +144,12 @@ class Tending:
                 self._complain(f"marks of policy {policy.name}: {error}")
         again = decide(policy, marks, waiters, nodes, wall, before=nodes).wake_at
         return _IDLE_S if again is None else again - wall
+
+    def _seen_before(self, policy: PlacementPolicy, nodes: Nodes) -> Nodes | None:
+        """The policy's nodes when we last looked; None: by other tiers, which says nothing of these."""
+        tiers, before = self._before.get(policy.name, ((), None))
+        self._before[policy.name] = policy.spec.tiers, nodes
+        return before if tiers == policy.spec.tiers else None
 
     def _waiters(self, policy: PlacementPolicy, wall: float) -> list[Waiter]:
         now = self._clock.now()
@@ -171,6 +183,8 @@ class Tending:
         unavailable: dict[str, set[str]] = {}
         for one in self._deciding.waiting.values():
             policy = self._policies.get(one.key.policy)
+            if one.outdated and not one.told:
+                due.append((one, _CHANGED))
             if policy is None or one.tier is None or one.tier >= len(policy.spec.tiers):
                 continue
             if policy.name not in unavailable:

@@ -1,0 +1,93 @@
+"""Which nodes pods have to themselves: an ``exclusive`` tier takes one governed pod per node.
+
+kube-scheduler asks about the next pod before the watch shows where the last one went, and never says which
+of the nodes on offer it took. So who might meet a pod that must be alone is given one node, which counts as
+taken until the watch shows the outcome or half a minute passes. Pods that no policy governs are not seen:
+they count for resources only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+__all__ = ["Alone"]
+
+
+class Alone:
+    """See the module.
+
+    Invariant: `_of` and `_on` say the same, and have every governed pod that was shown on a node, those on
+    their way out too; `_given` has pods without a node, in the order in which they were given one.
+    """
+
+    def __init__(self, given_s: float) -> None:
+        """`given_s` is how long a node waits for the watch to show whether it was taken."""
+        self._given_s = given_s
+        self._tiers: Mapping[str, Collection[str]] = {}
+        self._on: dict[str, dict[str, bool]] = {}  # by node and UID: whether it must be alone there
+        self._of: dict[str, str] = {}
+        self._given: dict[str, tuple[str, float]] = {}
+
+    def use(self, tiers: Mapping[str, Collection[str]]) -> None:
+        """These are the exclusive tiers, by policy; every pod is to be shown anew."""
+        self._tiers = tiers
+        self._on.clear()
+        self._of.clear()
+        self._given.clear()
+
+    @property
+    def matters(self) -> bool:
+        """Whether any tier is exclusive: otherwise nobody's node is looked at."""
+        return bool(self._tiers)
+
+    def shown(self, uid: str, policy: str, tier: str, node: str) -> None:
+        """A pod that `policy` governs is on a node, which is in `tier`."""
+        self._given.pop(uid, None)
+        self._put(uid, node, alone=tier in self._tiers.get(policy, ()))
+
+    def gone(self, uid: str) -> None:
+        """A pod is on no node any more, or on its way to none."""
+        self._given.pop(uid, None)
+        self._drop(uid)
+
+    def give(self, uid: str, node: str, now: float, *, alone: bool) -> None:
+        """A pod is about to go to this node; what it was given before is free again."""
+        self.take_back(uid)
+        self._put(uid, node, alone=alone)
+        self._given[uid] = node, now
+
+    def take_back(self, uid: str) -> None:
+        """A pod that has no node is given none."""
+        if self._given.pop(uid, None) is not None:
+            self._drop(uid)
+
+    def expire(self, now: float) -> None:
+        """Take back what was given too long ago."""
+        for uid, (_, since) in list(self._given.items()):
+            if now - since < self._given_s:
+                return
+            self.take_back(uid)
+
+    def takes(self, node: str, uid: str, *, alone: bool, besides: Collection[str] = ()) -> bool:
+        """Whether a pod may go there: nobody has the node to itself and, if it must be `alone`, nobody is
+        there. Those `besides` are about to be evicted.
+        """
+        others = self._on.get(node)
+        if not others:
+            return True
+        return not any(
+            (alone or one) and other != uid and other not in besides for other, one in others.items()
+        )
+
+    def _put(self, uid: str, node: str, *, alone: bool) -> None:
+        self._drop(uid)
+        self._of[uid] = node
+        self._on.setdefault(node, {})[uid] = alone
+
+    def _drop(self, uid: str) -> None:
+        node = self._of.pop(uid, None)
+        if node is not None:
+            there = self._on[node]
+            del there[uid]
+            if not there:
+                del self._on[node]

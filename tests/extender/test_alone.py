@@ -1,0 +1,171 @@
+"""Exclusive tiers without a webhook: one governed pod per node, though no outcome was seen yet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fairlead.doors.extender.deciding import Ask, Deciding, Verdict
+from fairlead.doors.extender.nodes import NodesOfTiers
+from fairlead.doors.grouping import Place
+from fairlead.kube.decode import convert
+from fairlead.kube.node import Node
+from fairlead.policy.groups import GroupKey
+from fairlead.policy.model import PlacementPolicy
+from fairlead.policy.rule import Demand, Tiers
+from support.extender import Extended
+from support.members import a_deployment, member
+from support.policies import policy
+
+TENANTS = {"name": "tenants", "nodes": {"capacity": "tenant"}, "exclusive": True}
+SHARED = {"name": "shared", "nodes": {"capacity": "shared"}}
+NODES = {"t1": "tenant", "t2": "tenant", "t3": "tenant", "s1": "shared", "s2": "shared"}
+
+
+class Scene:
+    """Three nodes of an exclusive tier and two of another; policies over them, and a clock."""
+
+    def __init__(self, *governing: PlacementPolicy) -> None:
+        self.policies = {one.name: one for one in governing}
+        self.nodes = NodesOfTiers()
+        self.nodes.use(governing)
+        for number, (name, capacity) in enumerate(NODES.items()):
+            labels = {"capacity": capacity, "zone": "ab"[number % 2]}
+            self.nodes.put(convert({"metadata": {"name": name, "labels": labels}}, Node))
+        self.deciding = Deciding(self.nodes)
+        self.now = 0.0
+
+    def key(self, name: str) -> GroupKey:
+        return GroupKey(name, "default", f"Deployment/{name}")
+
+    def ask(self, pod: str, by: str = "alone") -> Ask:
+        own = self.policies[by]
+        place = Place(own, a_deployment(10), self.key(by))
+        return Ask(member(pod), "default", place, Tiers(own.spec.tiers, Demand()))
+
+    def filter(self, pod: str, by: str = "alone", offered: tuple[str, ...] = tuple(NODES)) -> Verdict:
+        return self.deciding.filter(self.ask(pod, by), offered, self.now)
+
+    def bound(self, pod: str, node: str, by: str = "alone", **more: Any) -> None:
+        tier = {"tenant": "tenants", "shared": "shared"}[NODES[node]] if by == "alone" else by
+        self.deciding.shown(self.key(by), member(pod, tier=tier, **more), node)
+
+    def gone(self, pod: str, by: str = "alone") -> None:
+        self.deciding.left(self.key(by), member(pod))
+
+
+def test_each_pod_is_given_a_node_of_its_own_before_any_outcome_is_seen() -> None:
+    scene = Scene(policy("alone", TENANTS))
+    found = [tuple(scene.filter(f"p{number}").nodes) for number in range(4)]
+
+    assert sorted(found[:3]) == [("t1",), ("t2",), ("t3",)]
+    assert found[3] == ()
+
+
+def test_who_finds_every_node_taken_is_told_so_and_waits_for_its_tier() -> None:
+    scene = Scene(policy("alone", TENANTS, SHARED))
+    for pod, node in (("p1", "t1"), ("p2", "t2"), ("p3", "t3")):
+        scene.bound(pod, node)
+    refused = scene.filter("p4")
+    assert (refused.nodes, refused.taken) == ((), ["t1", "t2", "t3"])
+
+    scene.now = 121.0
+    assert scene.filter("p4").nodes == ["s1", "s2"], "passed on after fallback.after, as by any full tier"
+
+
+def test_asking_again_replaces_the_node_and_half_a_minute_frees_it() -> None:
+    scene = Scene(policy("alone", TENANTS))
+    assert scene.filter("p1", offered=("t1", "t2")).nodes == ["t1"]
+    assert scene.filter("p1", offered=("t2", "t3")).nodes == ["t2"]
+    assert scene.filter("p2", offered=("t1", "t2")).nodes == ["t1"]
+    scene.now = 30.0
+    assert scene.filter("p3", offered=("t1", "t2")).nodes == ["t1"]
+
+
+def test_a_node_is_free_when_its_pod_is_gone_not_when_it_begins_to_go() -> None:
+    scene = Scene(policy("alone", TENANTS))
+    scene.bound("p1", "t1")
+    scene.bound("p1", "t1", leaving=True)
+    assert scene.filter("p2", offered=("t1",)).nodes == ()
+    scene.gone("p1")
+    assert scene.filter("p2", offered=("t1",)).nodes == ["t1"]
+
+
+def test_a_finished_pod_needs_no_node() -> None:
+    scene = Scene(policy("alone", TENANTS))
+    scene.bound("p1", "t1")
+    scene.deciding.shown(scene.key("alone"), member("p1", tier="tenants", leaving=True), "")
+    assert scene.filter("p2", offered=("t1",)).nodes == ["t1"]
+
+
+def test_other_policies_pods_keep_off_a_node_that_is_somebodys_own_and_the_reverse() -> None:
+    scene = Scene(policy("alone", TENANTS), policy("every", {"name": "every"}))
+    scene.bound("p1", "t1")
+    assert scene.filter("w1", "every", ("t1",)).nodes == ()
+    scene.bound("w2", "t2", "every")
+    assert scene.filter("p2", offered=("t1", "t2")).nodes == ()
+
+
+def test_other_policies_pods_prefer_nodes_where_they_can_meet_nobody() -> None:
+    scene = Scene(policy("alone", TENANTS), policy("every", {"name": "every"}))
+    assert scene.filter("w1", "every").nodes == ["s1", "s2"]
+    # With nothing else on offer it is given one, so that it is known where it goes.
+    assert scene.filter("w2", "every", ("t1", "t2")).nodes == ["t1"]
+    assert scene.filter("p1", offered=("t1", "t2")).nodes == ["t2"]
+    # Who need not be alone may join it.
+    assert scene.filter("w3", "every", ("t1",)).nodes == ["t1"]
+
+
+def test_under_preferred_a_full_tier_is_not_waited_for_and_nobody_is_disturbed() -> None:
+    scene = Scene(policy("alone", TENANTS, SHARED, enforce="preferred"))
+    assert scene.filter("p1").nodes == ["t1"]
+    scene.bound("p2", "t2")
+    scene.bound("p3", "t3")
+    assert scene.filter("p4").nodes == ["s1", "s2"]
+
+
+def test_pods_are_spread_over_the_zones_of_an_exclusive_tier() -> None:
+    scene = Scene(policy("alone", {**TENANTS, "spread": ["zone"]}))
+    zones = {"t1": "a", "t2": "b", "t3": "a"}
+    found = [scene.filter(f"p{number}", offered=("t1", "t3", "t2")).nodes[0] for number in range(2)]
+
+    assert {zones[node] for node in found} == {"a", "b"}
+
+
+def test_preemption_is_of_use_only_where_nobody_else_stays() -> None:
+    scene = Scene(policy("alone", TENANTS), policy("every", {"name": "every"}))
+    scene.bound("w1", "t1", "every")
+    scene.bound("w2", "t2", "every")
+    scene.bound("w3", "t2", "every")
+    victims = {"t1": {member("w1").uid}, "t2": {member("w2").uid}}
+
+    assert list(scene.deciding.preempt(scene.ask("p1"), victims, 0.0)) == ["t1"]
+
+
+@pytest.mark.real
+def test_the_real_kube_scheduler_puts_one_pod_on_each_node_and_holds_the_rest(corner: Extended) -> None:
+    corner.nodes(0, 4)
+    corner.run(corner.policy("tenants", corner.tier("on-demand", exclusive=True)))
+    corner.deploy("web", 7)
+
+    def refused() -> int:
+        conditions = [one["status"].get("conditions", []) for one in corner.pods("web")]
+        return sum(
+            "node(s) in use where a pod has" in one.get("message", "") for c in conditions for one in c
+        )
+
+    corner.cluster.wait(lambda: refused() == 3, "three pods to be held, and told why")
+    nodes = [one["spec"]["nodeName"] for one in corner.pods("web") if "nodeName" in one["spec"]]
+    assert sorted(nodes) == sorted(corner.of_tier("on-demand"))
+    # A node that is free again is taken by one of them.
+    first = next(one for one in corner.pods("web") if "nodeName" in one["spec"])
+    corner.scale("web", 6)
+    corner.cluster.delete("Pod", first["metadata"]["name"], gracePeriodSeconds=0)
+    corner.cluster.wait(
+        lambda: (
+            sorted(one["spec"].get("nodeName", "") for one in corner.pods("web"))
+            == ["", "", *sorted(corner.of_tier("on-demand"))]
+        ),
+        "the node to be taken again",
+    )
