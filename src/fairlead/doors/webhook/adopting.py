@@ -14,7 +14,7 @@ import structlog
 from fairlead.client.clock import WALL_CLOCK, Clock
 from fairlead.doors.grouping import GroupsOfPods
 from fairlead.doors.webhook.ledgers import Ledgers
-from fairlead.errors import ApiError, Conflict, NotFound, Unreachable
+from fairlead.errors import Conflict, FairleadError, NotFound
 from fairlead.policy.groups import GroupKey
 from fairlead.policy.ledger import EXPIRY_S
 
@@ -59,10 +59,13 @@ class Adopting:
         except (Conflict, NotFound):
             self.changed(key)  # somebody else wrote it just now
             return
-        except (ApiError, Unreachable) as error:
+        except FairleadError as error:
             _log.info("ledger_not_kept", ledger=str(key), reason=str(error))
             self.changed(key)
             return
+        except Exception:  # noqa: BLE001 (one group must not end the webhook; the log has it all)
+            _log.exception("ledger_not_kept", ledger=str(key))
+            return  # it is looked at again when something happens to it
         pods = {name for member in groups.members(key) for name in (member.token, member.uid)}
         if any(entry.token not in pods for entry in ledger.entries):
             # Taken, but its pod is not there yet: look again when it will have expired.

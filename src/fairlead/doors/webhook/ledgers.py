@@ -6,15 +6,17 @@ a wish goes by its token, so what was applied before, even by a write whose answ
 
 The subtle thing is a slot beyond the number that its controller wants: then something that we know is out
 of date (a pod is gone, the number has grown), or a slot was taken for a pod that was never made (a replica
-was killed, a quota said no). Such a wish waits a moment for news, and then slots without a pod expire early,
-except those that we gave ourselves: their pods may be with another webhook.
+was killed, a quota said no). Such a wish waits a moment for news, and then slots without a pod expire early:
+first those that others gave, then those that we gave ourselves, whose pods may yet be with another webhook.
+Were they kept instead, the pods made in place of refused ones would get none of the first slots, and those
+are a min's. Should a pod come after all whose slot is another's by then, it is adopted.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 import structlog
@@ -42,6 +44,23 @@ _NEVER_S = 1e12
 _LOOK_S = 0.01  # how often news is looked for on behalf of who waits
 _EARLY_S = 2.0  # a pod that was made is in the watch well before
 _PATIENCE_S = 3.5  # then the number is wrong, not the slots; well within the API server's ten seconds
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """How hard it is tried to give somebody a slot within bounds, once it has waited so long."""
+
+    waited_s: float
+    expiry_s: float
+    patience_s: float
+    """Who has waited this long is given a slot beyond them."""
+    spares: bool = True
+    """Whether slots that we gave ourselves are left alone."""
+
+
+_IN_TIME = _Step(0.0, EXPIRY_S, _NEVER_S)
+_OTHERS = _Step(_EARLY_S, _EARLY_S, _NEVER_S)
+_OURS = _Step(_PATIENCE_S, _EARLY_S, _PATIENCE_S, spares=False)
 
 
 def _unbounded() -> int | None:
@@ -211,6 +230,9 @@ class Ledgers:
                 asked.done.cancel()
             raise
         except Exception as error:  # noqa: BLE001 (whoever asked is told; one pod must not end all others)
+            if len(batch) > 1 and not isinstance(error, FairleadError):
+                # Somebody's pod makes us stumble: that is not to be the others' trouble.
+                return [late for asked in batch for late in await self._give(key, [asked])]
             for asked in batch:
                 if not asked.done.done():
                     asked.done.set_exception(error)
@@ -251,19 +273,20 @@ class Ledgers:
         self, ledger: Ledger, batch: list[_Asked]
     ) -> tuple[Ledger, list[tuple[_Asked, Placing]], list[_Asked]]:
         """The ledger with the wishes that can be granted, what they are given, and who must wait."""
-        after, given, late = self._within(ledger, batch, EXPIRY_S, _NEVER_S)
-        oldest_s = self._clock.now() - min((asked.since for asked in late), default=self._clock.now())
-        if oldest_s > _EARLY_S:
-            after, given, late = self._within(ledger, batch, _EARLY_S, _PATIENCE_S)
+        after, given, late = self._within(ledger, batch, _IN_TIME)
+        for step in (_OTHERS, _OURS):
+            waited_s = self._clock.now() - min((asked.since for asked in late), default=self._clock.now())
+            if waited_s > step.waited_s:
+                after, given, late = self._within(ledger, batch, step)
         return after, given, late
 
     def _within(
-        self, ledger: Ledger, batch: list[_Asked], expiry_s: float, patience_s: float
+        self, ledger: Ledger, batch: list[_Asked], step: _Step
     ) -> tuple[Ledger, list[tuple[_Asked, Placing]], list[_Asked]]:
         given, late = [], []
         first = batch[0].wish
-        after = self._observed(ledger, first, expiry_s)
-        now = self._clock.now()
+        after = self._observed(ledger, first, step.expiry_s, spare=self._given if step.spares else ())
+        now, patience_s = self._clock.now(), step.patience_s
         for asked in batch:
             taken, placing = self._placed(after, asked.wish)
             bound = asked.wish.bound()
@@ -295,7 +318,13 @@ class Ledgers:
             unavailable=wish.unavailable,
         )
 
-    def _observed(self, ledger: Ledger, wish: Wish | None = None, expiry_s: float = EXPIRY_S) -> Ledger:
+    def _observed(
+        self,
+        ledger: Ledger,
+        wish: Wish | None = None,
+        expiry_s: float = EXPIRY_S,
+        spare: Collection[str] = (),
+    ) -> Ledger:
         """The ledger with what we know of the group's pods."""
         key = ledger.key
         members = self._groups.members(key)
@@ -311,14 +340,14 @@ class Ledgers:
         ledger = self._sightings.of(ledger, self._clock.now())
         if tiers is None:
             # No pods, or the policy is gone: nobody to adopt.
-            return ledger.gone(self._groups.gone(key)).expire(members, self._now(), after_s, self._given)
+            return ledger.gone(self._groups.gone(key)).expire(members, self._now(), after_s, spare)
         return ledger.observe(
             members,
             tiers,
             self._now(),
             gone=self._groups.gone(key),
             after_s=after_s,
-            spare=self._given,
+            spare=spare,
         )
 
     def _now(self) -> float:

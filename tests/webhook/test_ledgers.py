@@ -1,0 +1,70 @@
+"""Slots taken in ledgers by many at once, in one process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fairlead.client.api import Client
+from fairlead.doors.grouping import GroupsOfPods, Place
+from fairlead.doors.owners import OwnersOfPods
+from fairlead.doors.policies import LivePolicies
+from fairlead.doors.webhook.ledgers import Ledgers, Wish
+from fairlead.doors.webhook.metrics import Metrics
+from fairlead.policy.groups import GroupKey
+from fairlead.policy.rule import Tiers
+from support.cluster import Cluster
+from support.manifests import deployment
+from support.members import a_deployment
+from support.policies import plain_policy, policy, serve_policies
+
+
+@asynccontextmanager
+async def kept(client: Client, folder: Path) -> AsyncIterator[Ledgers]:
+    """Ledgers as a webhook keeps them."""
+    (folder / "policies.yaml").write_text(yaml.safe_dump(plain_policy()))
+    policies = LivePolicies(client, file=str(folder / "policies.yaml"))
+    owners = OwnersOfPods(client)
+    groups = GroupsOfPods(client, policies, owners)
+    ledgers = Ledgers(client, groups, Metrics())
+    tasks = [asyncio.ensure_future(one.run()) for one in (policies, owners, groups, ledgers)]
+    await groups.synced()
+    await ledgers.synced()
+    try:
+        yield ledgers
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def stumbles() -> int:
+    raise ValueError("what nobody thought of")
+
+
+@pytest.fixture
+def served(cluster: Cluster) -> Cluster:
+    serve_policies(cluster)
+    return cluster
+
+
+async def test_a_pod_that_we_stumble_over_fails_alone(served: Cluster, tmp_path: Path) -> None:
+    used = policy()
+    # A ledger goes with its workload, so that must be there.
+    uid = served.create(deployment("web", 0))["metadata"]["uid"]
+    workload = replace(a_deployment(10), namespace=served.namespace, uid=uid)
+    place = Place(used, workload, GroupKey(used.name, served.namespace, "Deployment/web", "r1"))
+    fine = [Wish(place, Tiers(used.spec.tiers), f"token-{number}") for number in range(4)]
+    async with served.client() as client, kept(client, tmp_path) as ledgers:
+        wishes = [*fine[:2], replace(fine[2], bound=stumbles), fine[3]]
+        *given, last = await asyncio.gather(*map(ledgers.take, wishes), return_exceptions=True)
+        assert isinstance(given.pop(2), ValueError)
+        slots = [one.slot for one in (*given, last) if not isinstance(one, BaseException)]
+        assert slots == [1, 2, 3]
+        assert (await ledgers.take(fine[2])).slot == 4
