@@ -35,6 +35,12 @@ def with_another(picture: Picture) -> Picture:
     return picture
 
 
+def unmarked(made: dict[str, Any]) -> dict[str, Any]:
+    """The pod as it was before any door had seen it."""
+    made["metadata"]["annotations"] = {}
+    return made
+
+
 def test_pods_come_back_from_on_demand_to_spot() -> None:
     move = strayed().move()
     assert (move.from_tier, move.to_tier, move.node) == ("on-demand", "spot", "s1")
@@ -81,6 +87,20 @@ def test_groups_share_what_a_budget_allows() -> None:
     planned = picture.plan()
     assert [move.pod for move in planned.moves] == ["default/app-3"]
     assert [wait.reason for wait in planned.waits] == ["PodDisruptionBudget both does not let web-3 go now"]
+
+
+def test_a_pod_that_nobody_has_placed_yet_is_left_to_who_will() -> None:
+    picture = Picture().deployment(3)
+    picture.add(picture.web("a", "d1", slot=1), picture.web("b", "s1", slot=2), unmarked(picture.web("c")))
+    assert picture.waits() == "c has no place yet"
+
+
+def test_a_pod_on_a_node_that_is_not_known_yet_is_not_moved() -> None:
+    picture = Picture().deployment(3)
+    stray = unmarked(picture.web("c", "s9"))
+    picture.add(picture.web("a", "d1", slot=1), picture.web("b", "s1", slot=2), stray)
+    assert picture.waits() == "c is on a node that is not known yet"
+    picture.add(picture.spot("s9")).rests()
 
 
 def test_a_pod_under_two_budgets_cannot_be_evicted() -> None:
