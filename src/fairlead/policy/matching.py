@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from fairlead.policy.model import Match, PlacementPolicy
 from fairlead.policy.workloads import Workload
 
-__all__ = ["Policies", "overlap", "specificity"]
+__all__ = ["Policies", "may_match", "overlap", "specificity"]
 
 
 class Policies:
@@ -84,14 +84,19 @@ def overlap(one: Match, other: Match) -> bool:
     return all(other.labels.get(key, value) == value for key, value in one.labels.items())
 
 
+def may_match(match: Match, namespace: str, labels: Mapping[str, str]) -> bool:
+    """Whether a pod is matched but for its kind, which takes knowing its owners."""
+    if match.namespaces and namespace not in match.namespaces:
+        return False
+    return all(labels.get(key) == value for key, value in match.labels.items())
+
+
 def _order(policy: PlacementPolicy) -> tuple[int, int, str]:
     said, labels = specificity(policy.spec.match)
     return -said, -labels, policy.name
 
 
 def _matches(match: Match, workload: Workload, labels: Mapping[str, str]) -> bool:
-    if match.namespaces and workload.namespace not in match.namespaces:
-        return False
     if match.kinds and workload.kind not in match.kinds:
         return False
-    return all(labels.get(key) == value for key, value in match.labels.items())
+    return may_match(match, workload.namespace, labels)

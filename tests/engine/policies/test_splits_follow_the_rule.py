@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -143,14 +144,20 @@ def test_what_is_answered_bit_by_bit_is_what_is_answered_anew(before: int, after
     }
 
 
-CLAIMS = st.builds(
-    Claim,
-    uid=st.uuids().map(str),
-    order=st.tuples(st.floats(0, 9), st.text("ab", max_size=2), st.uuids().map(str)),
-    placed=st.booleans(),
-    tier=st.sampled_from([None, 0, 1]),
-    slot=st.one_of(st.none(), st.integers(1, 12), st.just(10**8)),
-)
+@st.composite
+def _claims(draw: st.DrawFn) -> Claim:
+    uid = str(draw(st.uuids()))
+    return Claim(
+        uid,
+        (draw(st.floats(0, 9)), draw(st.text("ab", max_size=2)), uid),
+        placed=draw(st.booleans()),
+        tier=draw(st.sampled_from([None, 0, 1])),
+        slot=draw(st.one_of(st.none(), st.integers(1, 12), st.just(10**8))),
+        ordinal=draw(st.one_of(st.none(), st.none(), st.integers(0, 6))),
+    )
+
+
+CLAIMS = _claims()
 
 
 @given(st.lists(CLAIMS, max_size=20, unique_by=lambda claim: claim.uid), st.randoms())
@@ -168,16 +175,30 @@ def test_everybody_has_a_slot_of_their_own_whatever_the_order(claims: list[Claim
 )
 def test_slots_kept_up_to_date_are_those_found_anew(claims: list[tuple[Claim, bool]], random: Any):
     tiers = Tiers([Tier("base", max=3), Tier("burst")])
-    slots, there = Slots(), dict[str, tuple[Claim, bool]]()
+    slots, there, told = Slots(), dict[str, Claim](), dict[str, int]()
     for claim, stays in claims:
-        waits = not claim.placed
-        slots.put(claim, waits=waits)
-        there[claim.uid] = (claim, waits)
+        slots.put(claim, waits=not claim.placed)
+        there[claim.uid] = claim
         if not stays:
             uid = random.choice(sorted(there))
             slots.drop(uid)
             del there[uid]
-        anew = assign([claim for claim, _ in there.values()], tiers)
-        waiting = {claim.uid: slot for claim, slot in slots.waiting(tiers)}
-        assert waiting == {uid: anew[uid] for uid, (_, waits) in there.items() if waits}
+        anew = assign(there.values(), tiers)
+        told |= {claim.uid: slot for claim, slot in slots.changes(tiers)}
+        waiting = {uid: anew[uid] for uid, claim in there.items() if not claim.placed}
+        assert {uid: told[uid] for uid in waiting} == waiting
+        assert slots.changes(tiers) == []
         assert len(slots) == len(there)
+        if waiting and random.random() < 0.3:
+            uid = random.choice(sorted(waiting))
+            there[uid] = replace(there[uid], placed=True, tier=random.choice([0, 1]), slot=waiting[uid])
+            slots.keep(there[uid], in_turn=False)
+
+
+def test_who_comes_last_is_the_only_one_who_is_told_a_slot():
+    tiers = Tiers([Tier("base", max=3), Tier("burst")])
+    slots = Slots()
+    for number in range(100):
+        slots.put(Claim(f"u{number}", (number, "", f"u{number}")), waits=True)
+        ((claim, slot),) = slots.changes(tiers)
+        assert (claim.uid, slot) == (f"u{number}", number + 1)

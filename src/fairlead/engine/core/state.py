@@ -14,7 +14,8 @@ import msgspec
 from fairlead.engine.budgets import Budgets
 from fairlead.engine.core.hints import Hints
 from fairlead.engine.gangs import Gangs
-from fairlead.engine.policies.book import Known, PolicyBook
+from fairlead.engine.policies.book import PolicyBook
+from fairlead.engine.policies.members import Known
 from fairlead.engine.priority import Priority, priority_of
 from fairlead.engine.room import Nomination, Room
 from fairlead.engine.settings import Settings
@@ -189,16 +190,18 @@ class State:
     ) -> None:
         """These policies hold from now on; with `only_ours`, for our own pods only."""
         self._only_ours = only_ours
-        placed = self.snapshot.all_placed()
-        pods = [
-            Known(one.pod.metadata, one.node)
-            for one in placed
-            if not one.leaving and (not only_ours or self.ours(one.pod))
-        ]
-        pods += [Known(pod.metadata, waits=True) for pod in self.pending.values()]
-        pods += [Known(pod.metadata) for pod in self.gated.values()]
-        nodes = [node for node in self.snapshot.nodes.nodes if node is not None]
-        self.book.policies_are(policies, exempt, pods, nodes)
+        nodes = (node for node in self.snapshot.nodes.nodes if node is not None)
+        self.book.policies_are(policies, exempt, self._all_known(), nodes)
+
+    def _all_known(self) -> Iterator[Known]:
+        """Every pod that policies may be about."""
+        for one in self.snapshot.all_placed():
+            if not one.leaving and (not self._only_ours or self.ours(one.pod)):
+                yield Known(one.pod.metadata, one.node)
+        for pod in self.pending.values():
+            yield Known(pod.metadata, waits=True)
+        for pod in self.gated.values():
+            yield Known(pod.metadata)
 
     def planned(self, pod: Pod) -> Pod:
         """A waiting pod as it is planned: with its tier, where a policy governs it."""

@@ -8,61 +8,34 @@ everything anew agrees with planning what changed. Without policies it does noth
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from dataclasses import replace
 
 from fairlead.engine.core.actions import MarkTiers
+from fairlead.engine.policies.families import Families
+from fairlead.engine.policies.group import Group
+from fairlead.engine.policies.members import Governed, Known, Members
 from fairlead.engine.policies.owners import KnownOwners
 from fairlead.engine.policies.patience import Patience
 from fairlead.engine.policies.reach import Reach
 from fairlead.engine.policies.sending import Sending, Sent, carried
-from fairlead.engine.policies.slots import Claim, Slots
+from fairlead.engine.policies.slots import Claim
 from fairlead.engine.policies.words import words
 from fairlead.kube.meta import ObjectMeta
 from fairlead.kube.node import Node
 from fairlead.kube.pod import Pod
 from fairlead.kube.tolerations import Toleration
 from fairlead.kube.workloads import Job, PodDisruptionBudget, Workload
-from fairlead.policy.choice import held_by_number
-from fairlead.policy.demands import Makeup, asks_budgets, demand_of_group, desired_of_group
-from fairlead.policy.fallback import Probes, Waiter
+from fairlead.policy.demands import asks_budgets, demand_of_group, desired_of_group
+from fairlead.policy.fallback import Waiter
 from fairlead.policy.groups import GroupKey, SlotMark, group_of, ordinal_of, read_mark
 from fairlead.policy.marks import Mark
-from fairlead.policy.matching import Policies
+from fairlead.policy.matching import Policies, may_match
 from fairlead.policy.model import PlacementPolicy
 from fairlead.policy.rule import Demand, Tiers
 from fairlead.policy.workloads import Workload as PodsWorkload
 from fairlead.policy.workloads import workload_of
 
-__all__ = ["Known", "PolicyBook"]
-
-K = TypeVar("K", str, GroupKey, tuple[str, str, str])
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """A pod as the book is told of it. `node` is where it is or is about to be; "" is nowhere."""
-
-    metadata: ObjectMeta
-    node: str = ""
-    waits: bool = False
-    """Whether it is ours to place, now."""
-    mark: SlotMark | None = None
-    """With what it is being bound: the API does not show it yet."""
-
-
-@dataclass(slots=True)
-class _Governed:
-    pod: Known
-    policy: PlacementPolicy
-    key: GroupKey
-    claim: Claim
-    token: str
-
-    def stays(self, metadata: ObjectMeta) -> bool:
-        """Whether its group cannot be another for what the pod says now."""
-        mine = self.pod.metadata
-        return metadata.labels == mine.labels and metadata.owner_references == mine.owner_references
+__all__ = ["PolicyBook"]
 
 
 class PolicyBook:
@@ -76,16 +49,13 @@ class PolicyBook:
         self.sent: dict[str, Sent] = {}
         self._policies = Policies()
         self._owners = KnownOwners()
-        self._budgets: dict[str, PodDisruptionBudget] = {}
+        self._families = Families(self._owners)
+        self._budgets: dict[str, dict[str, PodDisruptionBudget]] = {}  # by namespace and name
         self._reaches: dict[str, Reach] = {}
         self._tiers: dict[tuple[str, Demand, int | None], Tiers] = {}
         self._sending = Sending()
-        self._pods: dict[str, _Governed] = {}
-        self._groups: dict[GroupKey, Slots] = {}
-        self._makeups: dict[GroupKey, Makeup] = {}  # of groups whose policy asks what budgets demand
-        self._waiting: dict[GroupKey, dict[str, None]] = {}
-        self._of_controller: dict[tuple[str, str, str], dict[str, None]] = {}
-        self._on_node: dict[str, dict[str, None]] = {}
+        self._members = Members()
+        self._groups: dict[GroupKey, Group] = {}
         self._dirty: dict[GroupKey, None] = {}
         self._again: dict[str, None] = {}  # pods to be planned anew, whatever their answer
         self._patience = Patience()
@@ -104,7 +74,7 @@ class PolicyBook:
 
     def governs(self, uid: str) -> bool:
         """Whether a waiting pod must be asked about before it is planned."""
-        governed = self._pods.get(uid)
+        governed = self._members.get(uid)
         return governed is not None and governed.pod.waits
 
     # What happens
@@ -116,31 +86,48 @@ class PolicyBook:
         pods: Iterable[Known],
         nodes: Iterable[Node],
     ) -> None:
-        """These policies hold from now on; `pods` and `nodes` are all there are."""
-        found = Policies(policies, tuple(exempt))
-        if found.exempt == self._policies.exempt and list(found) == list(self._policies):
-            return
-        before, self._reaches = self._reaches, {}
+        """These policies hold from now on; `pods` and `nodes` are all there are.
+
+        Only pods are looked at that a policy governs, or may govern, which is another than before.
+        """
+        found, before = Policies(policies, tuple(exempt)), self._policies
+        names = dict.fromkeys(policy.name for policy in (*before, *found))
+        if found.exempt == before.exempt:
+            names = {name: None for name in names if found.get(name) != before.get(name)}
+            if not names:
+                return
         self._policies = found
-        for policy in found:
-            reach = before.get(policy.name)
-            if reach is None or reach.policy != policy:
-                reach = Reach(policy, reach.marks if reach is not None else None)
-            self._reaches[policy.name] = reach
-        binding = {uid: one.pod.mark for uid, one in self._pods.items() if one.pod.mark is not None}
-        self._tiers.clear()
-        self._pods.clear()
-        self._groups.clear()
-        self._makeups.clear()
-        self._waiting.clear()
-        self._of_controller.clear()
-        self._on_node.clear()
-        self._dirty.clear()
+        mine = [governed for governed in self._members if governed.key.policy in names]
+        for governed in mine:
+            self._leave(governed.claim.uid)
+        changed = [policy for policy in found if policy.name in names]
+        self._reach(changed, nodes)
+        self._tiers = {key: tiers for key, tiers in self._tiers.items() if key[0] not in names}
         self._sending.clear()
-        for node in nodes:
-            self.node(node.metadata.name, node)
-        for pod in pods:
-            self.pod(replace(pod, mark=binding.get(pod.metadata.uid)) if pod.node else pod)
+        for governed in mine:
+            self._find(governed.pod)
+        if changed:
+            seen = {governed.claim.uid for governed in mine}
+            for pod in pods:
+                metadata = pod.metadata
+                if metadata.uid not in seen and any(
+                    may_match(policy.spec.match, metadata.namespace, metadata.labels) for policy in changed
+                ):
+                    known = self._members.get(metadata.uid)
+                    self._find(pod if known is None else known.pod)
+
+    def _reach(self, changed: list[PlacementPolicy], nodes: Iterable[Node]) -> None:
+        """Reaches for the policies that there are now, of which some are changed."""
+        before, self._reaches = self._reaches, {}
+        there = list(nodes) if changed else []
+        for policy in self._policies:
+            reach = before.get(policy.name)
+            if policy in changed:
+                reach = Reach(policy, reach.marks if reach is not None else None)
+                for node in there:
+                    reach.node(node.metadata.name, node)
+            assert reach is not None
+            self._reaches[policy.name] = reach
 
     def marks_are(self, policy: str, marks: dict[str, Mark]) -> None:
         """What the API says of a policy's tiers."""
@@ -151,16 +138,16 @@ class PolicyBook:
     def pod(self, pod: Known) -> None:
         """A pod as it now is, neither finished nor on its way out."""
         metadata = pod.metadata
-        known = self._pods.get(metadata.uid)
+        known = self._members.get(metadata.uid)
         if known is not None and known.stays(metadata):
-            self._put(pod, known.policy, known.key, known.claim.ordinal)
+            self._put(pod, known.policy, known.key, known.claim.ordinal, known.family.workload)
         else:
             self._find(pod)
 
     def _find(self, pod: Known) -> None:
         """Find out whose pod it is, who governs it, and in which group it is."""
         metadata = pod.metadata
-        workload = self._workload(pod)
+        workload = workload_of(Pod(metadata), self._owners)
         policy = self._policies.governing(workload, metadata.labels)
         if policy is None:
             if metadata.uid in self.sent:
@@ -168,9 +155,11 @@ class PolicyBook:
             self.gone(metadata.uid)
             return
         key = group_of(policy, workload, metadata.labels)
-        self._put(pod, policy, key, ordinal_of(policy, workload))
+        self._put(pod, policy, key, ordinal_of(policy, workload), workload)
 
-    def _put(self, pod: Known, policy: PlacementPolicy, key: GroupKey, ordinal: int | None) -> None:
+    def _put(
+        self, pod: Known, policy: PlacementPolicy, key: GroupKey, ordinal: int | None, workload: PodsWorkload
+    ) -> None:
         metadata, uid = pod.metadata, pod.metadata.uid
         mark = pod.mark or read_mark(metadata.annotations)
         if mark is not None and mark.policy != policy.name:
@@ -186,7 +175,7 @@ class PolicyBook:
             slot=mark.slot if mark is not None else None,
             ordinal=ordinal,
         )
-        known = self._pods.get(uid)
+        known = self._members.get(uid)
         if known is not None and known.key == key and known.claim == claim and known.pod.waits == pod.waits:
             known.pod = pod
             return
@@ -194,18 +183,13 @@ class PolicyBook:
         if not pod.waits:
             self._forget(uid)
         token = (mark.token if mark is not None else "") or uid
-        self._pods[uid] = _Governed(pod, policy, key, claim, token)
-        self._groups.setdefault(key, Slots()).put(claim, waits=pod.waits)
+        family = self._families.join(metadata, workload, key)
+        self._members.add(Governed(pod, policy, key, claim, token, family))
+        group = self._groups.setdefault(key, Group())
+        group.slots.put(claim, waits=pod.waits)
         if asks_budgets(policy):
-            self._makeups.setdefault(key, Makeup()).put(uid, self._workload(pod), metadata.labels)
+            group.makeup.put(uid, workload, metadata.labels)
         self._dirty[key] = None
-        if pod.waits:
-            self._waiting.setdefault(key, {})[uid] = None
-        if pod.node:
-            self._on_node.setdefault(pod.node, {})[uid] = None
-        if (controller := metadata.controller) is not None:
-            owner = controller.kind, metadata.namespace, controller.name
-            self._of_controller.setdefault(owner, {})[uid] = None
 
     def gone(self, uid: str) -> None:
         """A pod is gone, finished or on its way out: it holds no slot."""
@@ -218,20 +202,23 @@ class PolicyBook:
 
     def assumed(self, uid: str, node: str) -> None:
         """A waiting pod was given a node."""
-        governed, sent = self._pods.get(uid), self.sent.get(uid)
-        if governed is None or sent is None:
+        governed, sent = self._members.remove(uid), self.sent.get(uid)
+        if governed is None:
             return
-        reach = self._reaches[governed.key.policy]
-        tier = reach.tier_of(node)
-        reach.succeeded(tier)
-        # It keeps the slot that it waited with, so nobody else's can be another for it.
-        mark = SlotMark(sent.policy.name, sent.slot, token=governed.token)
-        governed.pod = replace(governed.pod, node=node, waits=False, mark=mark)
-        governed.claim = replace(governed.claim, placed=True, tier=tier, slot=sent.slot)
-        self._groups[governed.key].put(governed.claim, waits=False)
-        self._on_node.setdefault(node, {})[uid] = None
-        _discard(self._waiting, governed.key, uid)
-        self._forget(uid)
+        if sent is not None:
+            reach = self._reaches[governed.key.policy]
+            tier = reach.tier_of(node)
+            reach.succeeded(tier)
+            # It keeps the slot that it waited with, so nobody else's can be another for it.
+            mark = SlotMark(sent.policy.name, sent.slot, token=governed.token)
+            governed.pod = replace(governed.pod, node=node, waits=False, mark=mark)
+            governed.claim = replace(governed.claim, placed=True, tier=tier, slot=sent.slot)
+            group = self._groups[governed.key]
+            group.slots.keep(governed.claim, in_turn=tier == sent.choice.tier)
+            if group.disturbed:
+                self._dirty[governed.key] = None
+            self._forget(uid)
+        self._members.add(governed)
 
     def held(self, uid: str, now: float, since: float | None = None) -> None:
         """A waiting pod found no room in its tier: its patience begins; `since`: or began, by its status."""
@@ -240,7 +227,7 @@ class PolicyBook:
             return
         reach = self._reaches[sent.policy.name]
         if since is not None:
-            since = max(since, reach.sent_since(sent.choice, self._pods[uid].token))
+            since = max(since, reach.sent_since(sent.choice, self._members[uid].token))
         if self._patience.begin(uid, now, since):
             since = self._patience.since(uid, sent.policy)
             assert since is not None
@@ -253,39 +240,44 @@ class PolicyBook:
 
     def owner(self, kind: str, owner: Workload | Job) -> None:
         """An owner as it now is."""
-        identity, anything = self._owners.seen(kind, owner)
-        if not self._reaches or not anything:
+        news = self._owners.seen(kind, owner)
+        if not self._reaches:
             return
-        namespace = owner.metadata.namespace
-        if identity:
-            for uid in list(self._of_controller.get((kind, namespace, owner.metadata.name), ())):
-                self._find(self._pods[uid].pod)
-        self._stir_within(namespace)
+        namespace, name = owner.metadata.namespace, owner.metadata.name
+        if news.numbers:
+            self._renew(kind, namespace, name)
+        if news.identity:
+            for uid in self._families.made_by(kind, namespace, name):
+                self._find(self._members[uid].pod)
+        if news.shares:
+            self._stir_within(namespace)
 
     def owner_gone(self, kind: str, namespace: str, name: str) -> None:
         """An owner is gone; its pods follow, or are orphaned, which they show themselves."""
-        if self._owners.gone(kind, namespace, name):
+        shared = self._owners.gone(kind, namespace, name)
+        self._renew(kind, namespace, name)
+        if shared:
             self._stir_within(namespace)  # another has what its budget lets be unavailable
 
     def budget(self, budget: PodDisruptionBudget) -> None:
         """A budget as it now is."""
-        known = self._budgets.get(budget.metadata.key)
-        self._budgets[budget.metadata.key] = budget
+        there = self._budgets.setdefault(budget.metadata.namespace, {})
+        known = there.get(budget.metadata.name)
+        there[budget.metadata.name] = budget
         if known is None or known.spec != budget.spec:
             self._stir_within(budget.metadata.namespace)
 
     def budget_gone(self, namespace: str, name: str) -> None:
         """A budget is gone."""
-        if self._budgets.pop(f"{namespace}/{name}", None) is not None:
+        if self._budgets.get(namespace, {}).pop(name, None) is not None:
             self._stir_within(namespace)
 
     def node(self, name: str, node: Node | None) -> None:
         """A node as it now is; None: it is gone."""
-        for policy, reach in self._reaches.items():
-            if reach.node(name, node):
-                for uid in list(self._on_node.get(name, ())):
-                    self.pod(self._pods[uid].pod)
-                self._stir(policy)
+        changed = [reach.node(name, node) for reach in self._reaches.values()]
+        if any(changed):
+            for governed in self._members.on_node(name):
+                self.pod(governed.pod)
 
     # Answers
 
@@ -296,7 +288,8 @@ class PolicyBook:
         """
         for name, reach in self._reaches.items():
             if reach.restless(now):
-                reach.decide(list(self._waiters(name)), self._probes(name), now)
+                tokens = {mark.probe for _, mark in reach.marks if mark.probe}
+                reach.decide(list(self._waiters(name)), self._members.probes(sorted(tokens)), now)
             if reach.marks is not reach.told:
                 self._stir(name)
         changed = dict.fromkeys(self._again, False)
@@ -343,111 +336,72 @@ class PolicyBook:
 
     def _assign(self, key: GroupKey, now: float) -> Iterator[tuple[str, bool]]:
         """Answer for the waiting pods of a group: those whose answer is another, and whether they move."""
-        waiting = self._waiting.get(key)
-        policy = self._policies.get(key.policy)
-        if not waiting or policy is None:
+        if key not in self._members.waiting:
             return
-        reach, group = self._reaches[policy.name], self._groups[key]
-        tiers = self._tiers_of(policy, key)
-        held = {policy.spec.tiers[tier].name: count for tier, count in group.placed.items()}
-        numbers = group.numbered() if tiers.safe is not None else ()
-        taken = {slot: policy.spec.tiers[tier].name for slot, tier in numbers}
-        for claim, slot in group.waiting(tiers):
-            uid = claim.uid
-            governed = self._pods[uid]
-            workload = self._workload(governed.pod)
-            others = held
-            if claim.ordinal is not None and tiers.safe is not None:
-                others = held_by_number(tiers, taken.items(), slot, workload.replicas)
-            choice = reach.choose(
-                tiers, slot, workload, token=governed.token, others=len(group) - 1, held=others, now=now
-            )
-            sent = Sent(policy, slot, choice)
-            if choice.tier is not None:
-                taken[slot] = name = policy.spec.tiers[choice.tier].name
-                held[name] = held.get(name, 0) + 1
-            before = self.sent.get(uid)
-            self.sent[uid] = sent
-            if not sent.like(before):
-                moved = before is not None and before.choice.tier != choice.tier
-                if moved:
-                    self._patience.moved(uid)
-                yield uid, moved
+        reach, group = self._reaches[key.policy], self._groups[key]
+        tiers = self._tiers_of(reach.policy, key)
+        for uid, before in group.answer(reach, tiers, self._members, self.sent, now):
+            moved = before is not None and before.choice.tier != self.sent[uid].choice.tier
+            if moved:
+                self._patience.moved(uid)
+            yield uid, moved
 
     def _tiers_of(self, policy: PlacementPolicy, key: GroupKey) -> Tiers:
         demand, wanted = Demand(), None
         if asks_budgets(policy):
-            like = self._makeups[key].alike(lambda uid: self._workload(self._pods[uid].pod))
-            demand = demand_of_group(
-                policy, key.namespace, like, self._budgets.values(), self._owners.sharing
-            )
+            like = self._groups[key].makeup.alike(lambda uid: self._members[uid].family.workload)
+            budgets = self._budgets.get(key.namespace, {})
+            demand = demand_of_group(policy, key.namespace, like, budgets.values(), self._owners.sharing)
             wanted = desired_of_group(policy, like)
         found = self._tiers.get((policy.name, demand, wanted))
         if found is None:
             found = self._tiers[policy.name, demand, wanted] = Tiers(policy.spec.tiers, demand, wanted)
         return found
 
-    def _workload(self, pod: Known) -> PodsWorkload:
-        return workload_of(Pod(pod.metadata), self._owners)
-
     def _waiters(self, policy: str) -> Iterator[Waiter]:
-        for key, uids in self._waiting.items():
+        for key, uids in self._members.waiting.items():
             if key.policy != policy:
                 continue
             for uid in uids:
-                sent, governed = self.sent.get(uid), self._pods[uid]
+                sent, governed = self.sent.get(uid), self._members[uid]
                 since = self._patience.since(uid, governed.policy)
                 if since is not None and sent is not None and sent.choice.tier is not None:
                     yield Waiter(uid, governed.pod.metadata.key, sent.choice.tier, governed.token, since)
 
-    def _probes(self, policy: str) -> Probes:
-        tokens = {mark.probe for _, mark in self._reaches[policy].marks if mark.probe}
-        if not tokens:
-            return Probes()
-        mine = [one for one in self._pods.values() if one.token in tokens]
-        return Probes(
-            frozenset(one.token for one in mine),
-            {one.token: one.claim.tier for one in mine if one.claim.placed},
-        )
-
     def _leave(self, uid: str) -> None:
-        governed = self._pods.pop(uid, None)
+        governed = self._members.remove(uid)
         if governed is None:
             return
-        metadata = governed.pod.metadata
-        self._dirty[governed.key] = None
-        group = self._groups[governed.key]
-        group.drop(uid)
-        if (makeup := self._makeups.get(governed.key)) is not None:
-            makeup.drop(uid)
+        key = governed.key
+        self._dirty[key] = None
+        self._families.leave(governed.family, uid, key)
+        group = self._groups[key]
+        group.slots.drop(uid)
+        group.makeup.drop(uid)
         if not len(group):
-            del self._groups[governed.key]
-            self._makeups.pop(governed.key, None)
-        if governed.pod.waits:
-            _discard(self._waiting, governed.key, uid)
-        if governed.pod.node:
-            _discard(self._on_node, governed.pod.node, uid)
-        if (controller := metadata.controller) is not None:
-            _discard(self._of_controller, (controller.kind, metadata.namespace, controller.name), uid)
+            del self._groups[key]
 
     def _forget(self, uid: str) -> None:
         self.sent.pop(uid, None)
         self._patience.forget(uid)
 
     def _stir(self, policy: str) -> None:
-        self._dirty.update(dict.fromkeys(key for key in self._waiting if key.policy == policy))
+        self._dirty.update(dict.fromkeys(key for key in self._members.waiting if key.policy == policy))
 
     def _stir_within(self, namespace: str) -> None:
-        self._dirty.update(dict.fromkeys(key for key in self._waiting if key.namespace == namespace))
+        """What budgets of a namespace demand may have changed."""
+        asking = {name for name, reach in self._reaches.items() if asks_budgets(reach.policy)}
+        near = (key for key in self._members.waiting if key.namespace == namespace and key.policy in asking)
+        self._dirty.update(dict.fromkeys(near))
+
+    def _renew(self, kind: str, namespace: str, name: str) -> None:
+        """An owner is another, or gone: so may be what is known of its pods' workload."""
+        for family in self._families.renewed(kind, namespace, name):
+            for key in family.groups:
+                self._groups[key].stir()
+                self._dirty[key] = None
 
 
 def _created(metadata: ObjectMeta) -> float:
     created = metadata.creation_timestamp
     return created.timestamp() if created is not None else 0.0
-
-
-def _discard(index: dict[K, dict[str, None]], key: K, uid: str) -> None:
-    members = index[key]
-    del members[uid]
-    if not members:
-        del index[key]

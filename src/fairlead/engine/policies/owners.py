@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from fairlead.kube.meta import OwnerReference
 from fairlead.kube.workloads import Job, Workload
 from fairlead.policy.owners import trimmed
 from fairlead.policy.sharing import Sharing
 
-__all__ = ["KnownOwners"]
+__all__ = ["KnownOwners", "News"]
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What may be another, now that an owner has changed."""
+
+    identity: bool = False
+    """Whose its pods are."""
+    numbers: bool = False
+    """How many are wanted, or anything else of it."""
+    shares: bool = False
+    """Who has a part in what budgets let be unavailable."""
 
 
 class KnownOwners:
@@ -27,15 +41,15 @@ class KnownOwners:
         """The owner that a pod or ReplicaSet names, None when it is not known."""
         return self._known.get((reference.kind, namespace, reference.name))
 
-    def seen(self, kind: str, owner: Workload | Job) -> tuple[bool, bool]:
-        """Take note of an owner: whether whose its pods are may have changed, and whether anything has."""
+    def seen(self, kind: str, owner: Workload | Job) -> News:
+        """Take note of an owner: what may be another now."""
         key = kind, owner.metadata.namespace, owner.metadata.name
         before, after = self._known.get(key), trimmed(owner)
         shares = self.sharing.seen(kind, owner)
         if before == after:
-            return False, shares
+            return News(shares=shares)
         self._known[key] = after
-        return before is None or _identity(before) != _identity(after), True
+        return News(before is None or _identity(before) != _identity(after), numbers=True, shares=shares)
 
     def gone(self, kind: str, namespace: str, name: str) -> bool:
         """Forget an owner; whether that may change what others share."""

@@ -132,6 +132,14 @@ class Reach:
                 choice = chosen()
         return choice
 
+    def tried(self, now: float) -> tuple[str, ...]:
+        """The tiers that somebody is trying."""
+        return tuple(tier for tier, mark in self.marks if mark.probed(now))
+
+    def may_be_tried(self, now: float) -> bool:
+        """Whether there is a tier that the next who asks may try."""
+        return any(self.marks.may_probe(tier, now) for tier, _ in self.marks)
+
     def sent_since(self, choice: Choice, token: str) -> float:
         """Before when a pod cannot have been sent there; 0: nobody knows. `token` is what it goes by.
 

@@ -41,7 +41,10 @@ class Sent:
 
     def like(self, other: Sent | None) -> bool:
         """Whether planning and what is said of it would be the same; the slot's number is neither's."""
-        return other is not None and self.choice == other.choice and self.policy == other.policy
+        if other is None:
+            return False
+        same = self.choice is other.choice or self.choice == other.choice
+        return same and (self.policy is other.policy or self.policy == other.policy)
 
 
 class Sending:

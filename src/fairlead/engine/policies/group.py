@@ -1,0 +1,143 @@
+"""One group: where each of its waiting pods is sent, kept up to date.
+
+A pod's answer depends on its slot, on its workload, on the group's tiers and marks, and, where the rule
+asks what tiers hold, on those ahead of it. So while the circumstances of the whole group are the same,
+only those are asked anew from whom on something changed; the property test says that it makes no
+difference.
+"""
+
+from __future__ import annotations
+
+from fairlead.engine.policies.families import Family
+from fairlead.engine.policies.members import Members
+from fairlead.engine.policies.reach import Reach
+from fairlead.engine.policies.sending import Sent
+from fairlead.engine.policies.slots import Slots
+from fairlead.policy.choice import Choice, counts_matter, held_by_number
+from fairlead.policy.demands import Makeup
+from fairlead.policy.model import PlacementPolicy
+from fairlead.policy.rule import Tiers
+
+__all__ = ["Group"]
+
+_ROOM = 1000  # answers that are kept beyond one for each who waits
+
+
+class Group:
+    """The pods of a group. `makeup` is what they are like, where the policy asks what budgets demand.
+
+    Invariant: `_answers` are what was chosen under `_circumstances`, by slot and family.
+    """
+
+    __slots__ = ("_answers", "_choices", "_circumstances", "_everyone", "_heeds", "makeup", "slots")
+
+    def __init__(self) -> None:
+        self.slots = Slots()
+        self.makeup = Makeup()
+        self._circumstances: object = None
+        self._answers: dict[tuple[int, Family], Sent] = {}
+        self._choices: dict[object, Choice] = {}  # equal ones are one object, to be told apart fast
+        self._everyone = True
+        self._heeds = False
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether somebody got a node before those ahead of it, and that is something to them."""
+        return self._heeds and self.slots.recounted and self.slots.waiting() > 0
+
+    def stir(self) -> None:
+        """What is known of the workloads behind it changed: ask everyone anew, once somebody asks."""
+        self._everyone = True
+
+    def answer(
+        self, reach: Reach, tiers: Tiers, members: Members, sent: dict[str, Sent], now: float
+    ) -> list[tuple[str, Sent | None]]:
+        """Bring what is `sent` up to date; who is sent elsewhere than before, and what was said before."""
+        policy, slots = reach.policy, self.slots
+        heeds = self._heeds = _heeds_counts(tiers, reach)
+        numbers = tiers.safe is not None and slots.ordinals > 0
+        open_ = reach.may_be_tried(now)
+        circumstances = tiers, reach.marks, reach.tried(now), self._number(policy, tiers, heeds=heeds)
+        if self._everyone or circumstances != self._circumstances:
+            self._answers.clear()
+            everyone = True
+        else:
+            everyone = open_ or numbers or (heeds and slots.recounted)
+        changes = slots.changes(tiers, everyone=everyone)
+        if len(self._answers) > slots.waiting() + _ROOM:
+            self._answers.clear()
+        names = [tier.name for tier in policy.spec.tiers]
+        held: dict[str, int] = {}
+        if heeds:
+            held = {names[tier]: count for tier, count in slots.placed.items()}
+            for uid in slots.ahead(slots.waiting() - len(changes)):
+                _add(held, names, sent[uid])
+        taken = {slot: names[tier] for slot, tier in slots.numbered()} if numbers else {}
+        asked = heeds or open_
+        trying = {mark.probe for _, mark in reach.marks if mark.probe}
+        found = []
+        for claim, slot in changes:
+            governed = members[claim.uid]
+            family = governed.family
+            known = None if asked or governed.token in trying else self._answers.get((slot, family))
+            if known is None:
+                others = held
+                if numbers and claim.ordinal is not None:
+                    others = held_by_number(tiers, taken.items(), slot, family.workload.replicas)
+                choice = reach.choose(
+                    tiers,
+                    slot,
+                    family.workload,
+                    token=governed.token,
+                    others=len(slots) - 1,
+                    held=others,
+                    now=now,
+                )
+                known = Sent(policy, slot, self._one(choice))
+                if heeds:
+                    _add(held, names, known)
+                    if numbers and choice.tier is not None:
+                        taken[slot] = names[choice.tier]
+                if not asked and governed.token not in trying:
+                    self._answers[slot, family] = known
+            before = sent.get(claim.uid)
+            sent[claim.uid] = known
+            if not known.like(before):
+                found.append((claim.uid, before))
+        # A try that was claimed meanwhile changes nothing for those who were asked before.
+        self._circumstances = (tiers, reach.marks, reach.tried(now), circumstances[-1])
+        self._everyone = False
+        return found
+
+    def _number(self, policy: PlacementPolicy, tiers: Tiers, *, heeds: bool) -> object:
+        """What of the number of pods matters to everyone, where no workload says how many there will be."""
+        if policy.spec.group_by == "workload":
+            return None
+        if heeds:
+            return len(self)
+        # Behind a tier without a max nobody gets more than its min: there every slot is of the min.
+        unlimited = next((at for at, tier in enumerate(tiers.tiers) if tier.max is None), len(tiers.tiers))
+        return tiers.mins(len(self))[: unlimited + 1]
+
+    def _one(self, choice: Choice) -> Choice:
+        return self._choices.setdefault((choice.tier, choice.why, choice.firm, choice.own), choice)
+
+
+def _heeds_counts(tiers: Tiers, reach: Reach) -> bool:
+    """Whether it matters what tiers hold: by the rule, or for the room that a max leaves to others' pods."""
+    if counts_matter(tiers):
+        return True
+    marks = reach.marks
+    limited = [tier.name for tier in tiers.tiers if tier.max is not None]
+    return any(True for _ in marks) and any(
+        (mark := marks.get(name)) is None or mark.probe for name in limited
+    )
+
+
+def _add(held: dict[str, int], names: list[str], sent: Sent) -> None:
+    if sent.choice.tier is not None:
+        name = names[sent.choice.tier]
+        held[name] = held.get(name, 0) + 1
