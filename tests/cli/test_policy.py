@@ -88,6 +88,12 @@ class TestLint:
 
 
 class TestTest:
+    def test_more_pods_than_can_be_numbered_are_counted_all_the_same(self, files: Any) -> None:
+        state = files("state.yaml", deployment("web", 2_000_000_000))
+        done = run("test", files("policy.yaml", plain_policy()), "-f", state)
+        assert "spot 1400000000, on-demand 600000000" in done.output
+        assert "too many pods for a ledger" in done.output
+
     def test_each_workload_is_told_its_tiers(self, files: Any) -> None:
         policy = files("policy.yaml", plain_policy(match={"namespaces": ["shop"]}, singleReplica="on-demand"))
         state = files(

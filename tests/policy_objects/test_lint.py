@@ -72,6 +72,10 @@ class TestByItself:
         found = codes(policy("web", SPOT | {"max": 5}, ON_DEMAND | {"min": 0, "max": 3}))
         assert "more than 8 pods" in found["bounded"].message
 
+    def test_spreading_is_noted_to_take_the_place_of_the_default(self) -> None:
+        found = codes(policy("web", SPOT | {"spread": ["topology.kubernetes.io/zone"]}, ON_DEMAND))
+        assert (found["spread-defaults"].severity, found["spread-defaults"].about) == ("note", "spot")
+
     def test_single_replicas_on_volatile_nodes_are_noted(self) -> None:
         assert codes(policy(singleReplica="spot"))["single-volatile"].severity == "note"
 
@@ -145,3 +149,27 @@ class TestAgainstWorkloads:
             policy(match={"namespaces": ["elsewhere"]}), given=state(*TWO_NODES, deployment("web", 1))
         )
         assert found["no-workload"].severity == "note"
+
+
+class TestLedgers:
+    def test_a_group_of_more_pods_than_a_ledger_holds_is_warned_of_at_once(self) -> None:
+        given = state(deployment("web", 2_000_000_000), deployment("app", 3))
+        found = codes(policy(), given=given)["ledger-full"]
+        assert (found.severity, found.about) == ("warning", "default Deployment/web")
+
+    def test_workloads_that_share_a_group_are_counted_together(self) -> None:
+        given = state(*(deployment(name, 4000) for name in "abc"))
+        assert "ledger-full" not in codes(policy(), given=given)
+        assert "12000 pods" in codes(policy(groupBy="policy"), given=given)["ledger-full"].message
+
+
+class TestSharedBudgets:
+    def test_a_min_that_would_do_for_each_workload_alone_does_not_for_both(self) -> None:
+        shared = budget("shop", {"team": "shop"}, 0)
+        shared["spec"]["maxUnavailable"] = 7
+        both = [deployment("web", 10), deployment("app", 10)]
+        for made in both:
+            made["spec"]["template"]["metadata"]["labels"]["team"] = "shop"
+        assert "min-below-budget" not in codes(policy(), given=state(both[0], shared))
+        found = codes(policy(), given=state(*both, shared))["min-below-budget"]
+        assert "demands 10 of 10 pods" in found.message

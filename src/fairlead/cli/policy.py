@@ -262,6 +262,8 @@ def _note(one: Preview) -> str:
     said = []
     if waits := one.counts.get("", 0):
         said.append(f"{waits} beyond every max: {'waits' if waits == 1 else 'wait'}")
+    if one.split is not None:
+        said.append("too many pods for a ledger: not numbered")
     if any(placing.choice.why == "single" for placing in one.placings):
         said.append("single replica")
     if one.now is not None and one.now.misplaced:

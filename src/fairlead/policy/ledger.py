@@ -24,10 +24,13 @@ from fairlead.policy.names import API_VERSION, LEDGERS
 from fairlead.policy.rule import Tiers
 from fairlead.policy.workloads import Workload
 
-__all__ = ["EXPIRY_S", "Entry", "Ledger", "PlacementLedger", "Sightings", "owner_of"]
+__all__ = ["EXPIRY_S", "MOST_SLOTS", "Entry", "Ledger", "PlacementLedger", "Sightings", "owner_of"]
 
 EXPIRY_S = 60.0
 """How long a slot waits for its pod to show up: other webhooks come after us, of up to 30 s each."""
+
+MOST_SLOTS = 10_000
+"""Of how many pods a ledger has room for: an object has 1.5 MB at most, and a slot takes about 130 bytes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,8 @@ from typing import Literal
 
 from fairlead.kube.node import Node
 from fairlead.kube.tolerations import tolerated
+from fairlead.policy.groups import GroupKey
+from fairlead.policy.ledger import MOST_SLOTS
 from fairlead.policy.matching import Policies
 from fairlead.policy.model import PlacementPolicy, Tier
 from fairlead.policy.names import CAPACITY_ANNOTATION
@@ -53,6 +55,7 @@ def lint(policies: Sequence[PlacementPolicy], state: State | None = None) -> lis
             # A state without any node is one of which nobody asked for the nodes.
             found += _nodes(policy, state.nodes) if state.nodes else ()
             ours = [one for one in previews if one.policy is policy]
+            found += _ledgers(policy, ours)
             if not ours:
                 found.append(
                     Finding(policy.name, "note", "no-workload", "", "governs no workload of this state")
@@ -79,6 +82,13 @@ def _itself(policy: PlacementPolicy) -> Iterator[Finding]:
     if most < _UP_TO:
         said = f"every tier has a max: of a group of more than {most} pods, the rest wait"
         yield Finding(policy.name, "note", "bounded", "", said)
+    for tier in spec.tiers:
+        if tier.spread:
+            keys = ", ".join(tier.spread)
+            said = (
+                f"pods that are spread over {keys} get none of kube-scheduler's default spreading over nodes"
+            )
+            yield Finding(policy.name, "note", "spread-defaults", tier.name, said)
     volatile = [tier.name for tier in spec.tiers if tier.volatile]
     if volatile and not any(
         number for number, tier in zip(splits[-1], spec.tiers, strict=True) if not tier.volatile
@@ -140,6 +150,21 @@ def _untolerated(tier: Tier, node: Node) -> list[str]:
         and not taint.key.startswith(_PASSING)
         and not tolerated(taint, tier.tolerations)
     ]
+
+
+def _ledgers(policy: PlacementPolicy, previews: Sequence[Preview]) -> Iterator[Finding]:
+    """Which groups are more than one ledger holds."""
+    pods: dict[GroupKey, int] = {}
+    for one in previews:
+        if one.key is not None:
+            pods[one.key] = pods.get(one.key, 0) + one.subject.pods
+    for key, number in pods.items():
+        if number > MOST_SLOTS:
+            said = (
+                f"{number} pods are one group, and a ledger holds about {MOST_SLOTS}: beyond that no pod is "
+                "given a slot; make smaller groups"
+            )
+            yield Finding(policy.name, "warning", "ledger-full", f"{key.namespace} {key.name}", said)
 
 
 def _budget(policy: PlacementPolicy, one: Preview) -> Iterator[Finding]:

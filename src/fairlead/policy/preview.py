@@ -2,7 +2,7 @@
 
 Nothing is predicted of timing: every workload's pods take their slots at once, in the order of names,
 from ledgers that hold nothing yet, with the same step that the doors take. Beside it stands where the
-state's pods are now.
+state's pods are now. Of a group beyond what a ledger holds only the rule's numbers are told.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from fairlead.kube.workloads import Workload as Owner
 from fairlead.policy.choice import Choice
 from fairlead.policy.demands import Alike, asks_budgets, demand_of_group, tiers_of_group
 from fairlead.policy.groups import GroupKey, group_of, member_of
-from fairlead.policy.ledger import Ledger
+from fairlead.policy.ledger import MOST_SLOTS, Ledger
 from fairlead.policy.matching import Policies
 from fairlead.policy.model import PlacementPolicy
 from fairlead.policy.placing import Placing, place, place_alone
-from fairlead.policy.rule import Demand
+from fairlead.policy.rule import Demand, Tiers
 from fairlead.policy.sharing import Sharing
 from fairlead.policy.status import GroupCount, count_group
 from fairlead.policy.workloads import Workload, workload_of
@@ -125,6 +125,9 @@ class Preview:
     key: GroupKey | None = None
     demand: Demand = field(default_factory=Demand)
     placings: tuple[Placing, ...] = ()
+    """Empty where there are too many pods to number them."""
+    split: Mapping[str, int] | None = None
+    """Pods per tier by the rule alone, where they are not numbered."""
     now: GroupCount | None = None
     """Its pods of the state, where they are."""
 
@@ -133,6 +136,8 @@ class Preview:
         """Pods per tier, by the tier's name; those that wait for want of room under the name ""."""
         if self.policy is None:
             return {}
+        if self.split is not None:
+            return dict(self.split)
         found = {tier.name: 0 for tier in self.policy.spec.tiers}
         for placing in self.placings:
             tier = self.tier(placing.choice)
@@ -169,7 +174,10 @@ def preview(policies: Policies, state: State) -> list[Preview]:
         tiers = tiers_of_group(policy, key.namespace, like[key], state.budgets, state.sharing)
         ledger = ledgers.get(key, Ledger(key))
         placings: list[Placing] = []
-        for number in range(subject.pods):
+        split = None
+        if len(ledger.entries) + subject.pods > MOST_SLOTS:
+            split = _by_rule(policy, tiers, subject.pods)
+        for number in range(subject.pods if split is None else 0):
             if key.alone:
                 placings.append(place_alone(policy, subject.workload, tiers))
                 continue
@@ -192,10 +200,17 @@ def preview(policies: Policies, state: State) -> list[Preview]:
                 key,
                 tiers.demand if asks_budgets(policy) else _asked_for(policy, subject, state),
                 tuple(placings),
+                split,
                 count_group(policy, key, members, tiers, subject.workload),
             )
         )
     return found
+
+
+def _by_rule(policy: PlacementPolicy, tiers: Tiers, pods: int) -> dict[str, int]:
+    counts = tiers.split(pods)
+    found = {tier.name: number for tier, number in zip(policy.spec.tiers, counts, strict=True)}
+    return found | ({"": pods - sum(counts)} if sum(counts) < pods else {})
 
 
 def _asked_for(policy: PlacementPolicy, subject: Subject, state: State) -> Demand:
