@@ -68,9 +68,46 @@ def test_a_name_is_warned_about_because_hosts_do_not_resolve_it() -> None:
     assert "no *.svc name resolves" not in printed("--url=http://10.0.0.5:9444")
 
 
-@pytest.mark.parametrize("url", ["10.0.0.5:9444", "ftp://10.0.0.5", "http://", "http://a/b?c=d"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "10.0.0.5:9444",
+        "ftp://10.0.0.5",
+        "http://",
+        "http://a/b?c=d",
+        "http://10.0.0.5:99999",
+        "http://10.0.0.5:port",
+        "http://[::1",
+        "http://0.0.0.0:9444",
+        "http://[::]:9444",
+    ],
+)
 def test_an_address_that_could_not_work_is_refused(url: str) -> None:
-    assert "--url" in printed(f"--url={url}", code=2)
+    said = printed(f"--url={url}", code=2)
+    assert "--url" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--ca-file=/ca.pem",), "--ca-file is for an address with https"),
+        (("--https",), "--https goes with --service"),
+        (("--scheduler-kubeconfig=scheduler.conf",), "--scheduler-kubeconfig"),
+    ],
+)
+def test_flags_that_do_not_go_together_are_refused(flags: tuple[str, ...], said: str) -> None:
+    assert said in printed("--url=http://10.0.0.5:9444", *flags, code=2)
+
+
+def test_whatever_the_configuration_names_is_mounted_into_the_static_pod() -> None:
+    text = printed("--url=https://10.0.0.5:9444", "--ca-file=/etc/fairlead/ca.pem", "--kubeadm")
+    config, patch = yaml.safe_load_all(text)
+    mounted = {step["value"]["mountPath"] for step in patch if step["path"].endswith("/volumeMounts/-")}
+
+    assert config["extenders"][0]["tlsConfig"]["caFile"] in mounted
+    assert len({step["value"]["name"] for step in patch if step["path"] == "/spec/volumes/-"}) == 2
+    assert text.count("#          hostPath: ") == 2
 
 
 def test_the_patch_for_kubeadm_applies_to_its_static_pod() -> None:

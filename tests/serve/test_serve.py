@@ -158,3 +158,21 @@ def test_a_bad_set_of_doors_is_refused(doors: str, says: str) -> None:
     )
     assert done.returncode == 2
     assert says in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (["--doors=rebalance", "--register"], "--register is for webhook"),
+        (["--doors=scheduler", "--tls-cert-file=a"], "--tls-cert-file is for webhook and extender"),
+        (["--doors=extender", "--client-ca-file=a"], "--client-ca-file is for webhook"),
+        (["--doors=webhook", "--service=a:b"], "is not NAME or NAME:PORT"),
+        (["--doors=webhook", "--service=a:"], "is not NAME or NAME:PORT"),
+    ],
+)
+def test_a_flag_for_a_door_that_is_not_there_is_refused(flags: list[str], says: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "fairlead", "serve", *flags], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert says in done.stderr

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairlead.cli.running import running_options
+from fairlead.cli.webhook import service_and_port
 
 if TYPE_CHECKING:
     from fairlead.doors.running import Door, Options, Surroundings
@@ -97,8 +98,8 @@ acts, by lease. Exits with 0 after SIGTERM or SIGINT, with 2 when a flag cannot 
     "--service",
     default="fairlead-webhook",
     show_default=True,
-    metavar="NAME",
-    help="With --via webhook: the Service before us, in the system namespace.",
+    metavar="NAME[:PORT]",
+    help="With --via webhook: the Service before us, in the system namespace; port 443 unless told.",
 )
 @click.option(
     "--client-ca-file",
@@ -152,6 +153,7 @@ class _Asked:
         for flag, value in (("--url", self.url), ("--client-ca-file", self.client_ca_file)):
             if self.via == "scheduler" and value:
                 raise BadInput(f"{flag} goes with --via webhook")
+        service_and_port(self.service)
         try:
             seconds(self.return_after)
         except ValueError as error:
@@ -191,7 +193,7 @@ class _Asked:
         webhook = Settings(
             register=True,
             url=self.url,
-            service=self.service,
+            **service_and_port(self.service),
             client_ca_file=self.client_ca_file,
             schedulers=(),
         )

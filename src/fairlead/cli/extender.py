@@ -127,7 +127,10 @@ def config(
 ) -> None:
     """Print the configuration with which kube-scheduler calls us, how to verify it and how to go back."""
     from fairlead.doors.extender.configuration import Wanted, written
+    from fairlead.errors import BadInput
 
+    if url and https:
+        raise BadInput("--https goes with --service; --url says it itself: https://HOST:PORT")
     options = replace(options, **{name: value for name, value in given.items() if value})
     wanted = Wanted(url or _service_url(options, service, https=https), ca_file, scheduler_kubeconfig)
     click.echo(written(wanted, kubeadm=kubeadm), nl=False)

@@ -6,8 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from fairlead.cli.running import running_options
+from fairlead.cli.webhook import service_and_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,6 +22,10 @@ __all__ = ["command"]
 DOORS = ("webhook", "extender", "scheduler", "rebalance")
 _LISTEN = ":9443"
 _CALLED = ("webhook", "extender")  # nobody reaches these without a port
+_FLAGS_OF = (
+    (("register", "url", "service", "failure_policy", "tls_ca_file", "client_ca_file"), ("webhook",)),
+    (("tls_cert_file", "tls_key_file"), _CALLED),
+)
 
 
 @click.command(
@@ -64,8 +70,8 @@ kube-scheduler is ready. Exits with 0 after SIGTERM or SIGINT.
     "--service",
     default="fairlead-webhook",
     show_default=True,
-    metavar="NAME",
-    help="webhook: the Service before us, in the system namespace.",
+    metavar="NAME[:PORT]",
+    help="webhook: the Service before us, in the system namespace; port 443 unless told.",
 )
 @click.option(
     "--failure-policy",
@@ -96,6 +102,8 @@ def command(
     from fairlead.doors.scheduler.door import read_configuration
 
     chosen = _chosen(doors)
+    _check_flags(click.get_current_context(), chosen)
+    flags |= service_and_port(flags["service"])
     given = {"schedulerNames": list(schedulers)} if schedulers else {}
     configuration = read_configuration(config_file, given)
     options = replace(
@@ -126,6 +134,18 @@ def _chosen(doors: str) -> list[str]:
     if len(set(chosen)) < len(chosen):
         raise BadInput(f"--doors: {doors} names a door twice")
     return chosen
+
+
+def _check_flags(ctx: click.Context, chosen: list[str]) -> None:
+    """A flag for a door that is not there would be believed to work."""
+    from fairlead.errors import BadInput
+
+    for names, doors in _FLAGS_OF:
+        if not any(door in chosen for door in doors):
+            for name in names:
+                if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+                    flag = name.replace("_", "-")
+                    raise BadInput(f"--{flag} is for {' and '.join(doors)}, which --doors does not name")
 
 
 def _makers(

@@ -12,7 +12,7 @@ from fairlead.cli.running import running_options
 if TYPE_CHECKING:
     from fairlead.doors.running import Options
 
-__all__ = ["command"]
+__all__ = ["command", "service_and_port"]
 
 _LISTEN = ":9443"
 
@@ -127,23 +127,25 @@ def command(
             raise BadInput("--register and --unregister: one or the other")
         _unregister(options)
         return
-    name, _, port = service.partition(":")
-    if not name or (port and not (port.isdecimal() and 0 < int(port) < 65536)):
-        raise BadInput(f"--service: {service!r} is not NAME or NAME:PORT")
     try:
         wait_s = seconds(rotation_wait)
     except ValueError as error:
         raise BadInput(f"--rotation-wait: {error}") from error
-    settings = Settings(
-        register=register,
-        service=name,
-        service_port=int(port) if port else 443,
-        rotation_wait_s=wait_s,
-        **flags,
-    )
+    settings = Settings(register=register, **service_and_port(service), rotation_wait_s=wait_s, **flags)
     run_doors(
         replace(options, listen=options.listen or _LISTEN), lambda around: [WebhookDoor(around, settings)]
     )
+
+
+def service_and_port(service: str) -> dict[str, Any]:
+    """What ``--service NAME[:PORT]`` says, as the webhook's settings have it."""
+    from fairlead.errors import BadInput
+
+    name, colon, port = service.partition(":")
+    # isdecimal knows the digits of all scripts; a port has ASCII's.
+    if not name or (colon and not (port.isascii() and port.isdecimal() and 0 < int(port) < 65536)):
+        raise BadInput(f"--service: {service!r} is not NAME or NAME:PORT")
+    return {"service": name, "service_port": int(port) if port else 443}
 
 
 def _unregister(options: Options) -> None:

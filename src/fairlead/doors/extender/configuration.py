@@ -41,11 +41,25 @@ class Wanted:
 
     def __post_init__(self) -> None:
         """Refuse an address that kube-scheduler could not use."""
-        split = urlsplit(self.url)
-        if split.scheme not in ("http", "https") or not split.hostname or split.query or split.fragment:
+        try:
+            split = urlsplit(self.url)
+            host, _ = split.hostname, split.port
+        except ValueError as error:
+            raise BadInput(f"--url: {self.url!r}: {error}") from error
+        if split.scheme not in ("http", "https") or not host or split.query or split.fragment:
             raise BadInput(f"--url: {self.url!r} is not http://HOST:PORT or https://HOST:PORT")
+        if _is_nowhere(host):
+            raise BadInput(f"--url: {host} is where to listen, not where to be reached")
         if self.ca_file and split.scheme != "https":
             raise BadInput("--ca-file is for an address with https")
+        for flag, file in (
+            ("--ca-file", self.ca_file),
+            ("--scheduler-kubeconfig", self.scheduler_kubeconfig),
+        ):
+            if file and not file.startswith("/"):
+                raise BadInput(
+                    f"{flag}: {file!r} must be a whole path: it is a file where kube-scheduler runs"
+                )
 
     @property
     def resolves_everywhere(self) -> bool:
@@ -55,6 +69,13 @@ class Wanted:
         except ValueError:
             return False
         return True
+
+
+def _is_nowhere(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False  # a name
 
 
 class _Port(Object, frozen=True):
@@ -116,15 +137,27 @@ def scheduler_configuration(wanted: Wanted) -> dict[str, Any]:
     }
 
 
-def kubeadm_patch() -> list[dict[str, Any]]:
-    """What changes in the static pod of kubeadm's kube-scheduler, as a JSON patch."""
-    mount = {"name": "fairlead-scheduler", "mountPath": FILE, "readOnly": True}
-    volume = {"name": "fairlead-scheduler", "hostPath": {"path": FILE, "type": "File"}}
-    return [
-        {"op": "add", "path": "/spec/containers/0/command/-", "value": f"--config={FILE}"},
-        {"op": "add", "path": "/spec/containers/0/volumeMounts/-", "value": mount},
-        {"op": "add", "path": "/spec/volumes/-", "value": volume},
+def kubeadm_patch(wanted: Wanted) -> list[dict[str, Any]]:
+    """What changes in the static pod of kubeadm's kube-scheduler, as a JSON patch.
+
+    Its container sees of the host only what is mounted: without the authority's file it would not start.
+    """
+    patch: list[dict[str, Any]] = [
+        {"op": "add", "path": "/spec/containers/0/command/-", "value": f"--config={FILE}"}
     ]
+    for name, file in _mounted(wanted):
+        mount = {"name": name, "mountPath": file, "readOnly": True}
+        volume = {"name": name, "hostPath": {"path": file, "type": "File"}}
+        patch += [
+            {"op": "add", "path": "/spec/containers/0/volumeMounts/-", "value": mount},
+            {"op": "add", "path": "/spec/volumes/-", "value": volume},
+        ]
+    return patch
+
+
+def _mounted(wanted: Wanted) -> list[tuple[str, str]]:
+    """The files of the host that kube-scheduler's container needs, and what their volumes are called."""
+    return [("fairlead-scheduler", FILE), *([("fairlead-ca", wanted.ca_file)] if wanted.ca_file else [])]
 
 
 def written(wanted: Wanted, *, kubeadm: bool) -> str:
@@ -142,7 +175,10 @@ def written(wanted: Wanted, *, kubeadm: bool) -> str:
         parts.append(_UNVERIFIED)
     parts.append(block(scheduler_configuration(wanted)))
     if kubeadm:
-        parts += [_KUBEADM_PATCH, block(kubeadm_patch()), _KUBEADM_MORE]
+        volumes = "".join(
+            _KUBEADM_VOLUME.replace("NAME", name).replace("FILE", file) for name, file in _mounted(wanted)
+        )
+        parts += [_KUBEADM_PATCH, block(kubeadm_patch(wanted)), _KUBEADM_MORE + volumes]
     verify = _VERIFY.replace("URL", wanted.url.rstrip("/"))
     parts.append(verify.replace("ROLLBACK", _KUBEADM_BACK if kubeadm else _BACK))
     return "".join(parts)
@@ -172,15 +208,17 @@ _KUBEADM_PATCH = f"""\
 #    `kubeadm upgrade`, save this document as {PATCH_FILE} in a folder and pass the folder
 #    with --patches.
 """
-_KUBEADM_MORE = """\
+_KUBEADM_MORE = f"""\
 #
 #    The same for `kubeadm init` and later upgrades, in its ClusterConfiguration:
 #      scheduler:
-#        extraArgs: [{name: config, value: /etc/kubernetes/fairlead-scheduler.yaml}]
+#        extraArgs: [{{name: config, value: {FILE}}}]
 #        extraVolumes:
-#        - name: fairlead-scheduler
-#          hostPath: /etc/kubernetes/fairlead-scheduler.yaml
-#          mountPath: /etc/kubernetes/fairlead-scheduler.yaml
+"""
+_KUBEADM_VOLUME = """\
+#        - name: NAME
+#          hostPath: FILE
+#          mountPath: FILE
 #          readOnly: true
 #          pathType: File
 """
@@ -202,7 +240,7 @@ _BACK = """\
 #   Pods that are placed stay where they are.
 """
 _KUBEADM_BACK = f"""\
-#   take --config, the volume and its mount out of {MANIFEST}
+#   take --config, the volumes and their mounts out of {MANIFEST}
 #   again on every control-plane node (and the patch or the ClusterConfiguration entry), then delete
 #   {FILE}. Pods that are placed stay where they are.
 """

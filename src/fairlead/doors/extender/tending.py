@@ -125,7 +125,9 @@ class Tending:
         nodes = self._deciding.nodes.seen(policy.name)
         if nodes is None:
             return _IDLE_S
-        before = self._seen_before(policy, nodes)
+        tiers, before = self._before.get(policy.name, ((), None))
+        if tiers != policy.spec.tiers:
+            before = None  # by other tiers, which says nothing of these
         wall = self._clock.wall().timestamp()
         waiters = self._waiters(policy, wall)
         marks = self._marks.of(policy.name)
@@ -134,22 +136,17 @@ class Tending:
             probes = self._probes(policy, marks)
             return decide(policy, marks, waiters, nodes, wall, before=before, probes=probes).marks
 
-        if decided(marks) != marks:
-            try:
+        try:
+            if decided(marks) != marks:
                 await self._marks.change(policy.name, decided, client=client)
-            except LeaseLost:
-                raise
-            except FairleadError as error:
-                # What we saw ourselves counts without being written; the next change tries again.
-                self._complain(f"marks of policy {policy.name}: {error}")
+            self._before[policy.name] = policy.spec.tiers, nodes
+        except LeaseLost:
+            raise
+        except FairleadError as error:
+            # What we saw ourselves counts without being written; the next look sees the same change again.
+            self._complain(f"marks of policy {policy.name}: {error}")
         again = decide(policy, marks, waiters, nodes, wall, before=nodes).wake_at
         return _IDLE_S if again is None else again - wall
-
-    def _seen_before(self, policy: PlacementPolicy, nodes: Nodes) -> Nodes | None:
-        """The policy's nodes when we last looked; None: by other tiers, which says nothing of these."""
-        tiers, before = self._before.get(policy.name, ((), None))
-        self._before[policy.name] = policy.spec.tiers, nodes
-        return before if tiers == policy.spec.tiers else None
 
     def _waiters(self, policy: PlacementPolicy, wall: float) -> list[Waiter]:
         now = self._clock.now()
