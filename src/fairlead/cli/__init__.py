@@ -7,11 +7,11 @@ of its own whose attribute `command` is the click command.
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 
 import click
 
 import fairlead
+from fairlead.cli.lazy import Lazy
 from fairlead.errors import FairleadError
 
 __all__ = ["main"]
@@ -26,6 +26,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "extender": ("fairlead.cli.extender", "Let kube-scheduler ask which nodes a pod may go to."),
     "webhook": ("fairlead.cli.webhook", "Give pods their tier when they are created."),
     "policy": ("fairlead.cli.policy", "Look at placement policies before a cluster does: lint, test, crds."),
+    "nodegroups": ("fairlead.cli.nodegroups", "What autoscalers make of a file of node groups."),
     "rebalance": ("fairlead.cli.rebalance", "Bring pods back to the tier where they belong."),
     "serve": ("fairlead.cli.serve", "Several doors in one process."),
     "replay": ("fairlead.cli.replay", "Decide a recording of the scheduler again, and compare."),
@@ -33,25 +34,11 @@ _COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
-class _Lazy(click.Group):
-    """A group whose commands are imported when asked for."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
-            return None
-        command = import_module(_COMMANDS[cmd_name][0]).command
-        assert isinstance(command, click.Command)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, _COMMANDS[name][1]) for name in self.list_commands(ctx)])
-
-
-@click.command(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.command(
+    cls=Lazy,
+    lazy=_COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(fairlead.__version__, prog_name="fairlead")
 def _fairlead() -> None:
     """Decides which pod goes on which Kubernetes node, and says why.

@@ -14,7 +14,7 @@ import click
 if TYPE_CHECKING:
     from rich.text import Text
 
-__all__ = ["show_json", "show_lines", "show_table", "show_yaml", "state_options"]
+__all__ = ["show_documents", "show_json", "show_lines", "show_table", "show_yaml", "state_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -72,6 +72,26 @@ def show_yaml(data: object) -> None:
     import yaml
 
     click.echo(yaml.safe_dump(data, sort_keys=False, allow_unicode=True), nl=False)
+
+
+def show_documents(objects: Iterable[object]) -> None:
+    """Objects as YAML documents; text of several lines stands as it is, so that it can be read."""
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        def ignore_aliases(self, data: object) -> bool:
+            return True
+
+    Dumper.add_representer(
+        str,
+        lambda dumper, text: dumper.represent_scalar(
+            "tag:yaml.org,2002:str", text, style="|" if "\n" in text else None
+        ),
+    )
+    text = yaml.dump_all(
+        objects, Dumper=Dumper, explicit_start=True, sort_keys=False, allow_unicode=True, width=10_000
+    )
+    click.echo(text, nl=False)
 
 
 def show_table(headings: Sequence[str], rows: Iterable[Sequence[Text]]) -> None:

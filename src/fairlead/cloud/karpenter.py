@@ -1,0 +1,174 @@
+"""NodePools for Karpenter: the same labels, taints and bounds as the groups they are made from.
+
+A maximum is said twice, as a number of nodes and as the cpus and memory of so many: what one look at the
+pending pods asks for may exceed ``limits.nodes``, but not the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from fairlead.errors import BadObject
+from fairlead.kube.quantity import format_bytes, format_milli, milli, value
+from fairlead.nodegroups import NodeGroup
+from fairlead.nodegroups.catalog import GPU
+
+__all__ = ["Provider", "node_pools"]
+
+Provider = Literal["aws", "kwok"]
+Note = Callable[[str], None]
+
+_CLASSES = {
+    "aws": ("karpenter.k8s.aws", "EC2NodeClass"),
+    "kwok": ("karpenter.kwok.sh", "KWOKNodeClass"),
+}
+# The sizes that the KWOK provider has: cpus, and GiB for each of them.
+_KWOK_CPUS = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256)
+_KWOK_GIB = (2, 4, 8)
+_KWOK_ZONES = ("test-zone-a", "test-zone-b", "test-zone-c", "test-zone-d")
+_GIB = 2**30
+
+Size = tuple[int, int]
+"""Thousandths of a cpu, and bytes."""
+
+
+def node_pools(
+    groups: Sequence[NodeGroup], *, provider: Provider, node_class: str, note: Note
+) -> tuple[dict[str, Any], ...]:
+    """A NodePool for each group; what cannot be said to Karpenter is refused, or noted where it may be lost.
+
+    >>> from fairlead.nodegroups import read_groups
+    >>> groups = read_groups([{"name": "a", "max": 3, "instanceTypes": [
+    ...     {"name": "t3a.medium", "capacity": {"cpu": "2", "memory": "4Gi"}}]}])
+    >>> [pool] = node_pools(groups, provider="aws", node_class="default", note=print)
+    >>> pool["spec"]["limits"]
+    {'nodes': '3', 'cpu': '6', 'memory': '12Gi'}
+    """
+    return tuple(_node_pool(group, provider, node_class, note) for group in groups)
+
+
+def _node_pool(group: NodeGroup, provider: Provider, node_class: str, note: Note) -> dict[str, Any]:
+    called = f"node group {group.name}"
+    _check(group, called)
+    if group.desired:
+        note(
+            f"{called}: desired: {group.desired} is left out: Karpenter brings nodes only for pods that wait"
+        )
+    if provider == "aws":
+        requirements, largest = _on_aws(group)
+    else:
+        requirements, largest = _on_kwok(group, called, note)
+    api_group, kind = _CLASSES[provider]
+    spec: dict[str, Any] = {
+        "nodeClassRef": {"group": api_group, "kind": kind, "name": node_class},
+        "requirements": [
+            {"key": key, "operator": "In", "values": values} for key, values in requirements.items() if values
+        ],
+    }
+    if group.taints:
+        spec["taints"] = [
+            {"key": each.key, **({"value": each.value} if each.value else {}), "effect": each.effect}
+            for each in group.taints
+        ]
+    cpu, memory = largest
+    return {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": group.name},
+        "spec": {
+            "template": {**({"metadata": {"labels": group.labels}} if group.labels else {}), "spec": spec},
+            "limits": {
+                "nodes": str(group.max),
+                "cpu": format_milli(cpu * group.max),
+                "memory": format_bytes(memory * group.max),
+            },
+            # As an Auto Scaling group's: a node goes when nothing is on it, not because others had room.
+            "disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "30s"},
+        },
+    }
+
+
+def _check(group: NodeGroup, called: str) -> None:
+    if group.min:
+        raise BadObject(
+            called,
+            "min",
+            f"{group.min}: Karpenter brings nodes only for pods that wait, a NodePool has no minimum; "
+            "write min: 0, or keep this group with Cluster Autoscaler (fairlead nodegroups terraform)",
+        )
+    for key in group.labels:
+        domain = key.rpartition("/")[0]
+        if key == "kubernetes.io/hostname" or domain == "karpenter.sh" or domain.endswith(".karpenter.sh"):
+            raise BadObject(called, f"labels.{key}", "is a label that Karpenter keeps for itself")
+
+
+def _on_aws(group: NodeGroup) -> tuple[dict[str, list[str]], Size]:
+    names = [kind.name for kind in group.instance_types if kind.name]
+    sizes = [_size(group, index) for index in range(len(group.instance_types))]
+    found = {"node.kubernetes.io/instance-type": names}
+    if not names:
+        cpu, memory = sizes[0]
+        found = {
+            "karpenter.k8s.aws/instance-cpu": [str(-(-cpu // 1000))],
+            "karpenter.k8s.aws/instance-memory": [str(memory // 2**20)],  # in MiB
+            "karpenter.k8s.aws/instance-gpu-count": [
+                str(amount) for name, amount in group.instance_type.capacity.items() if name == GPU
+            ],
+        }
+    largest = max(cpu for cpu, _ in sizes), max(memory for _, memory in sizes)
+    return {**found, **_common(group), "topology.kubernetes.io/zone": list(group.zones)}, largest
+
+
+def _on_kwok(group: NodeGroup, called: str, note: Note) -> tuple[dict[str, list[str]], Size]:
+    cpu, memory = _size(group, 0)
+    if extended := [name for name in group.instance_type.capacity if "/" in name]:
+        raise BadObject(called, f"resources.{extended[0]}", "no type of Karpenter's KWOK provider has any")
+    picked = next(
+        (
+            (cpus, gib)
+            for cpus in _KWOK_CPUS
+            for gib in (cpus * of_each for of_each in _KWOK_GIB)
+            if cpus * 1000 >= cpu and gib * _GIB >= memory
+        ),
+        None,
+    )
+    if picked is None:
+        raise BadObject(
+            called, "resources", f"no type of Karpenter's KWOK provider has {_said((cpu, memory))}"
+        )
+    size = picked[0] * 1000, picked[1] * _GIB
+    if size != (cpu, memory):
+        note(
+            f"{called}: Karpenter's KWOK provider has no type of {_said((cpu, memory))}: "
+            f"its nodes will have {_said(size)}"
+        )
+    zones = [zone for zone in group.zones if zone in _KWOK_ZONES]
+    if len(zones) < len(group.zones):
+        note(
+            f"{called}: zones that Karpenter's KWOK provider does not have are left out; "
+            f"it has {', '.join(_KWOK_ZONES)}"
+        )
+    return {
+        "karpenter.kwok.sh/instance-cpu": [str(picked[0])],
+        "karpenter.kwok.sh/instance-memory": [format_bytes(size[1])],
+        **_common(group),
+        "topology.kubernetes.io/zone": zones,
+    }, size
+
+
+def _common(group: NodeGroup) -> dict[str, list[str]]:
+    return {
+        "kubernetes.io/arch": [group.instance_type.architecture],
+        "kubernetes.io/os": ["linux"],
+        "karpenter.sh/capacity-type": ["spot" if group.volatile else "on-demand"],
+    }
+
+
+def _size(group: NodeGroup, index: int) -> Size:
+    capacity = group.instance_types[index].capacity
+    return milli(capacity.get("cpu", 0)), value(capacity.get("memory", 0))
+
+
+def _said(size: Size) -> str:
+    return f"{format_milli(size[0])} cpus and {format_bytes(size[1])} of memory"
