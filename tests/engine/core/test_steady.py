@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,23 @@ from fairlead.engine.core.events import BindFailed
 from fairlead.engine.settings import Settings
 from support.cluster_of import Running, running, seen
 from support.units import node, pod
+
+
+def exclusive(name: str, **more: Any) -> dict[str, Any]:
+    """A pod that has its node to itself, and says so in everybody's terms."""
+    term = {
+        "topologyKey": "kubernetes.io/hostname",
+        "namespaceSelector": {},
+        "labelSelector": {"matchExpressions": [{"key": "fairlead.dev/exclusive", "operator": "Exists"}]},
+    }
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    return pod(
+        name,
+        labels={"fairlead.dev/exclusive": ""},
+        annotations={"fairlead.dev/capacity": "exclusive"},
+        affinity=apart,
+        **more,
+    )
 
 
 def test_the_same_objects_again_give_nothing():
@@ -143,24 +161,37 @@ def test_a_deleted_node_frees_nobody_and_breaks_nothing():
 def test_an_exclusive_pod_that_autoscalers_cannot_see_is_reported_once():
     marks = {"annotations": {"fairlead.dev/capacity": "exclusive"}}
     label = {"labels": {"fairlead.dev/exclusive": ""}}
-    term = {
-        "topologyKey": "kubernetes.io/hostname",
-        "namespaceSelector": {},
-        "labelSelector": {"matchExpressions": [{"key": "fairlead.dev/exclusive", "operator": "Exists"}]},
-    }
-    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     world = running(
         None,
         node("n"),
         pod("told-nobody", **marks),
         pod("told-half", **label, **marks),
-        pod("told-all", **label, **marks, affinity=apart),
+        exclusive("told-all"),
     )
     world.add(pod("told-nobody", **marks))
     assert sorted((say.pod, say.reason) for say in world.said()) == [
         ("default/told-half", "ExclusiveUnseen"),
         ("default/told-nobody", "ExclusiveUnseen"),
     ]
+
+
+def test_a_pod_kept_off_an_exclusive_pods_node_says_once_that_autoscalers_see_room_there():
+    world = running(None, node("n"), exclusive("alone"))
+    assert world.said() == []
+    world.add(pod("plain", created=1)).after(60).add(node("small", cpu="100m"))
+    assert [(say.pod, say.reason) for say in world.said()] == [("default/plain", "ExclusiveUnseen")]
+    assert world.bound == {"default/alone": "n"}
+
+
+def test_an_exclusive_pod_kept_off_nodes_in_use_says_once_that_autoscalers_see_room_there():
+    world = running(None, node("n"), pod("plain"), exclusive("alone", created=1))
+    world.after(60)
+    assert [(say.pod, say.reason) for say in world.said()] == [("default/alone", "ExclusiveUnseen")]
+
+
+def test_a_pod_that_would_not_fit_anyway_says_nothing_of_exclusive_nodes():
+    world = running(None, node("n"), exclusive("alone"), pod("large", 9, created=1))
+    assert world.said() == []
 
 
 def test_a_large_batch_of_freed_nodes_wakes_those_who_wait():

@@ -33,6 +33,7 @@ from fairlead.policy.names import CAPACITY_ANNOTATION, EXCLUSIVE_LABEL
 __all__ = ["Core"]
 
 _HOSTNAME = "kubernetes.io/hostname"
+_UNSEEN = "ExclusiveUnseen"
 
 
 class Core:
@@ -42,7 +43,7 @@ class Core:
         self.settings = settings or Settings()
         self.service = Service(self.settings)
         self.state = self.service.state
-        self._said: dict[tuple[str, str], None] = {}
+        self._said: dict[str, dict[str, None]] = {}  # by the UID of whom it is about, while that is there
         # Pods with a priority annotation, as they came, where namespaces decide whether it counts.
         self._by_namespace = self.settings.priority_annotation.namespace_selector is not None
         self._annotated: dict[str, Pod] = {}
@@ -59,6 +60,8 @@ class Core:
         service.serve()
         for pod in service.alone:
             self._warn_of_exclusive(pod, wanted=True)
+        for pod in service.kept_off:
+            self._warn_of_company(pod)
         if not service.took_back:
             return service.actions
         # A promise was taken back after its evictions were decided: who is not wanted gone any more stays.
@@ -100,10 +103,12 @@ class Core:
                 key = f"{event.namespace}/{event.name}"
                 uid = event.uid or self.state.uid_of(key)
                 self._annotated.pop(uid, None)
+                self._said.pop(uid, None)
                 self.service.forget(uid)
                 self.state.pod_gone(key, uid)
                 self.service.left(uid)
             case Gone():
+                self._said.pop(event.uid, None)
                 self.state.gone(event.kind, event.namespace, event.name)
                 self._reconsider(event.kind)
                 if event.kind == "Namespace":
@@ -162,12 +167,22 @@ class Core:
         """Say that autoscalers cannot see why an exclusive pod does not fit, unless it says so itself."""
         wanted = wanted or pod.metadata.annotations.get(CAPACITY_ANNOTATION) == "exclusive"
         if (wanted or self.settings.capacity == "exclusive") and not _tells_all(pod):
-            self._say(
-                pod,
-                "ExclusiveUnseen",
+            message = (
                 "the pod has its node to itself, which autoscalers cannot see: without the label "
-                f"{EXCLUSIVE_LABEL} and anti-affinity against it no node may be added for it",
+                f"{EXCLUSIVE_LABEL} and anti-affinity against it no node may be added for it"
             )
+            self._say(pod, _UNSEEN, message, once=_UNSEEN)
+
+    def _warn_of_company(self, pod: Pod) -> None:
+        """Say of a pod kept off nodes with room that autoscalers see the room, not what keeps it off.
+
+        That is so even beside an exclusive pod that says all there is to say: others lack its label.
+        """
+        message = (
+            "nodes have room for the pod but are, or would have to be, one pod's alone, which autoscalers "
+            "cannot see: no node may be added for it"
+        )
+        self._say(pod, _UNSEEN, message, once=_UNSEEN)
 
     def _bind_failed(self, event: BindFailed) -> None:
         held = self.state.assumed.get(event.uid)
@@ -201,12 +216,14 @@ class Core:
                 kept = f"{message}; nobody would recreate this pod, so it stays and room is kept for the rest"
                 self._say(pod, "GangIncomplete", kept)
 
-    def _say(self, pod: Pod, reason: str, message: str) -> None:
-        # Once per workload: its pods have the same to say.
+    def _say(self, pod: Pod, reason: str, message: str, *, once: str = "") -> None:
+        """Tell people, once per message or, if that is given, per `once`."""
+        # And once per workload: its pods have the same to say.
         owner = pod.metadata.controller
         about = owner.uid if owner is not None and owner.uid else pod.metadata.uid
-        if (about, message) not in self._said:
-            self._said[about, message] = None
+        known = self._said.setdefault(about, {})
+        if (once or message) not in known:
+            known[once or message] = None
             said = Say(pod.metadata.key, pod.metadata.uid, "Warning", reason, message)
             self.service.actions.append(said)
 

@@ -57,9 +57,10 @@ class Service:
         self.reserver = Reserver(self.state, settings.reserve_after_s)
         self.actions: list[Action] = []
         self.took_back = False
-        self.alone: list[
-            Pod
-        ] = []  # pods that the current call sent to a tier where each has a node to itself
+        # Of the current call: pods sent to a tier where each has a node to itself, and pods kept off nodes
+        # with room for the sake of one that has, or of their own wish to have, the node to itself.
+        self.alone: list[Pod] = []
+        self.kept_off: list[Pod] = []
         self.now = 0.0
         self._verified = (-1, 0)
         self._turns = Turns(self.queue, self.planner, self.state.room, self._bind)
@@ -69,6 +70,7 @@ class Service:
         self.now = max(self.now, now)
         self.actions = []
         self.alone = []
+        self.kept_off = []
         self.took_back = False
 
     def wake_at(self) -> float | None:
@@ -259,6 +261,8 @@ class Service:
                 verdict = Verdict(rules, message, preemption=preemption)
                 self.queue.hold(line, verdict, self.now)
                 for unit in line.units:
+                    if "Exclusive" in rules:
+                        self.kept_off += unit.members
                     for pod in unit.members:
                         self._hold(pod, verdict.about(unit), unit.gang)
                         if self.state.stale_nomination(pod):
