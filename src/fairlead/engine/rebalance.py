@@ -14,23 +14,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import msgspec
 import numpy as np
 
 from fairlead.engine.budgets import Budgets
 from fairlead.engine.history import History, replicated
+from fairlead.engine.made_anew import made_anew
 from fairlead.engine.snapshot.nodes import Bools
 from fairlead.engine.snapshot.snapshot import Snapshot
 from fairlead.errors import BadObject
 from fairlead.kube.node import Node
-from fairlead.kube.pod import Affinity, Pod, PodSpec, PodStatus
+from fairlead.kube.pod import Pod, PodSpec
 from fairlead.policy.fallback import Nodes, is_schedulable
 from fairlead.policy.marks import Marks
 from fairlead.policy.model import PlacementPolicy, Tier
 from fairlead.policy.nodes import tier_of_node
 from fairlead.policy.standing import Held, Standing
 
-__all__ = ["Inputs", "Move", "Rebalancing", "Wait", "made_anew", "plan", "short_of"]
+__all__ = ["Inputs", "Move", "Rebalancing", "Wait", "plan", "short_of"]
 
 _REPLACED_S = 10 * 60.0  # who is not Ready by then is no replacement, or a broken one
 
@@ -376,35 +376,6 @@ def _spare(standing: Standing, held: Held) -> str:
         return "it is on no tier's node"
     have, want = standing.counts[held.tier], standing.target[held.tier]
     return f"tier {standing.policy.spec.tiers[held.tier].name} has {have} pods where the rule has {want}"
-
-
-def made_anew(pod: Pod, template: PodSpec | None, policy: PlacementPolicy, tier: int) -> Pod:
-    """The pod as its controller will make it and admission send it; the tier's nodes are seen to apart.
-
-    Volumes and the rest are the pod's own: a StatefulSet's claims are in no template.
-    """
-    spec = pod.spec
-    tolerations = (template or spec).tolerations
-    added = tuple(one for one in policy.spec.tiers[tier].tolerations if one not in tolerations)
-    return msgspec.structs.replace(
-        pod,
-        metadata=msgspec.structs.replace(pod.metadata, name=f"{pod.metadata.name} anew", uid=""),
-        spec=msgspec.structs.replace(
-            spec,
-            node_name="",
-            affinity=template.affinity if template is not None else _without_nodes(spec),
-            node_selector=(template or spec).node_selector,
-            tolerations=(*tolerations, *added),
-        ),
-        status=PodStatus(),
-    )
-
-
-def _without_nodes(spec: PodSpec) -> Affinity | None:
-    """Without a template nobody can tell what of the node affinity is the tier's: it is left out."""
-    if spec.affinity is None:
-        return None
-    return msgspec.structs.replace(spec.affinity, node_affinity=None)
 
 
 def _span(seconds: float) -> str:

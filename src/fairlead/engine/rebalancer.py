@@ -12,8 +12,9 @@ from collections.abc import Collection, Iterable, Mapping
 from fairlead.engine.budgets import Budgets
 from fairlead.engine.grouped import Grouped
 from fairlead.engine.history import Flight, History
+from fairlead.engine.made_anew import made_anew
 from fairlead.engine.priority import priority_of
-from fairlead.engine.rebalance import Inputs, Move, Rebalancing, made_anew, plan, short_of
+from fairlead.engine.rebalance import Inputs, Move, Rebalancing, plan, short_of
 from fairlead.engine.snapshot.snapshot import KINDS as SNAPSHOT_KINDS
 from fairlead.engine.snapshot.snapshot import Snapshot
 from fairlead.kube.meta import Object, OwnerReference

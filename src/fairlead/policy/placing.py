@@ -38,10 +38,12 @@ def place(
     token: str,
     now: float,
     unavailable: Collection[str] = (),
+    doubted: Collection[str] = (),
 ) -> tuple[Ledger, Placing]:
     """Take a slot for a pod of `workload` under `token`, or find the one it took before.
 
-    `tiers` are the policy's with the demand of the workload's budget; `unavailable` names tiers to skip.
+    `tiers` are the policy's with the demand of the workload's budget; `unavailable` names tiers to skip;
+    `doubted` are tokens of pods that should have shown up by now: no min is to depend on them.
     """
     chosen: dict[int, Choice] = {}
     ledger = ledger.owned_by(workload)
@@ -65,6 +67,8 @@ def place(
             unavailable=unavailable,
             held=held(slot),
         )
+        if doubted and ordinal is None and choice.why == "rule":
+            choice = _for_certain(choice, tiers, ledger, slot, doubted=doubted, unavailable=unavailable)
         chosen[slot] = _somewhere(choice, policy, workload, unavailable)
         index = chosen[slot].tier
         return "" if index is None else policy.spec.tiers[index].name
@@ -88,6 +92,30 @@ def place_alone(
     """The place of a pod that is alone in its group (`GroupKey.alone`): slot 1, without a ledger."""
     choice = choose_for(workload, policy, tiers, 1, others=0, unavailable=unavailable)
     return Placing(1, _somewhere(choice, policy, workload, unavailable))
+
+
+def _for_certain(
+    choice: Choice,
+    tiers: Tiers,
+    ledger: Ledger,
+    slot: int,
+    *,
+    doubted: Collection[str],
+    unavailable: Collection[str],
+) -> Choice:
+    """The choice; or a tier whose min is not there without the pods that are doubted, if it has room.
+
+    Should they come after all, there are more pods of a min than it takes, never fewer.
+    """
+    every = ledger.counts(but=slot)
+    real = replace(ledger, entries=tuple(one for one in ledger.entries if one.token not in doubted))
+    here, pods = real.counts(but=slot), len(real.entries) + 1
+    least, most = tiers.mins(pods), tiers.maxes(len(ledger.entries) + 1)
+    for index, tier in enumerate(tiers.tiers):
+        short = here.get(tier.name, 0) < min(least[index], pods)
+        if short and every.get(tier.name, 0) < most[index] and tier.name not in unavailable:
+            return Choice(index, "rule", firm=not tier.fallback, own=index)
+    return choice
 
 
 def _somewhere(

@@ -42,6 +42,7 @@ _log = structlog.get_logger(__name__)
 _TRIES = 32  # each lost race means that somebody else got on
 _NEVER_S = 1e12
 _LOOK_S = 0.01  # how often news is looked for on behalf of who waits
+_DOUBT_S = 10.0  # where nobody says how many there are to be, a pod is doubted that is not there by then
 _EARLY_S = 2.0  # a pod that was made is in the watch well before
 _PATIENCE_S = 3.5  # then the number is wrong, not the slots; well within the API server's ten seconds
 
@@ -286,9 +287,10 @@ class Ledgers:
         given, late = [], []
         first = batch[0].wish
         after = self._observed(ledger, first, step.expiry_s, spare=self._given if step.spares else ())
+        doubted = self._doubted(after) if first.bound() is None else ()
         now, patience_s = self._clock.now(), step.patience_s
         for asked in batch:
-            taken, placing = self._placed(after, asked.wish)
+            taken, placing = self._placed(after, asked.wish, doubted)
             bound = asked.wish.bound()
             if bound is not None and placing.slot > bound and now - asked.since < patience_s:
                 late.append(asked)
@@ -307,7 +309,16 @@ class Ledgers:
         self._metrics.writes.labels("written").inc()
         return written
 
-    def _placed(self, ledger: Ledger, wish: Wish) -> tuple[Ledger, Placing]:
+    def _doubted(self, ledger: Ledger) -> Collection[str]:
+        """Tokens of pods that should be in the watch by now: they may have been refused."""
+        here = {name for one in self._groups.members(ledger.key) for name in (one.token, one.uid)}
+        return {
+            entry.token
+            for entry in ledger.entries
+            if entry.token not in here and ledger.age(entry, self._now()) > _DOUBT_S
+        }
+
+    def _placed(self, ledger: Ledger, wish: Wish, doubted: Collection[str] = ()) -> tuple[Ledger, Placing]:
         return place(
             ledger,
             wish.place.policy,
@@ -316,6 +327,7 @@ class Ledgers:
             token=wish.token,
             now=self._now(),
             unavailable=wish.unavailable,
+            doubted=doubted,
         )
 
     def _observed(

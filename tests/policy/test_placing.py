@@ -1,0 +1,67 @@
+"""A pod takes its slot; slots whose pods never came hold no min."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead.policy.groups import GroupKey
+from fairlead.policy.ledger import Ledger
+from fairlead.policy.model import PlacementPolicy
+from fairlead.policy.placing import place
+from fairlead.policy.rule import Tiers
+from support.members import a_deployment
+from support.policies import ON_DEMAND, SPOT, policy
+
+KEY = GroupKey("web", "default", "team=a")
+
+
+def shared(*tiers: dict[str, object]) -> PlacementPolicy:
+    return policy("web", *tiers, groupBy={"label": "team"})
+
+
+def taken(used: PlacementPolicy, pods: int, *, refused: int = 0, doubted: bool = True) -> list[str]:
+    """The tiers of so many pods, after others were given slots and refused."""
+    tiers, ledger = Tiers(used.spec.tiers), Ledger(KEY)
+    tokens = [f"refused-{number}" for number in range(refused)]
+    for token in tokens:
+        ledger, _ = place(ledger, used, a_deployment(pods), tiers, token=token, now=0.0)
+    found = []
+    for number in range(pods):
+        ledger, placing = place(
+            ledger,
+            used,
+            a_deployment(pods),
+            tiers,
+            token=f"token-{number}",
+            now=0.0,
+            doubted=tokens if doubted else (),
+        )
+        index = placing.choice.tier
+        found.append(used.spec.tiers[index].name if index is not None else "")
+    return found
+
+
+def test_a_min_does_not_depend_on_pods_that_never_came() -> None:
+    used = shared(SPOT, ON_DEMAND | {"min": 3})
+    assert taken(used, 4, refused=3, doubted=False) == ["spot"] * 4
+    assert taken(used, 4, refused=3) == ["on-demand"] * 3 + ["spot"]
+
+
+def test_a_max_counts_them_for_they_may_yet_come() -> None:
+    used = shared(SPOT, ON_DEMAND | {"min": 2, "max": 3})
+    assert taken(used, 4, refused=2).count("on-demand") == 1
+
+
+@pytest.mark.parametrize("least", [2, "40%"])
+def test_without_doubt_nothing_is_different(least: int | str) -> None:
+    used = shared(SPOT, ON_DEMAND | {"min": least})
+    assert taken(used, 10) == taken(used, 10, doubted=False)
+
+
+@given(st.integers(0, 6), st.integers(0, 12), st.one_of(st.integers(0, 6), st.just("30%"), st.just("pdb")))
+def test_whatever_was_refused_those_who_came_keep_the_min(refused: int, pods: int, least: int | str) -> None:
+    used = shared(SPOT, ON_DEMAND | {"min": least})
+    wanted = Tiers(used.spec.tiers).split(pods)[1]
+    assert taken(used, pods, refused=refused).count("on-demand") >= wanted
