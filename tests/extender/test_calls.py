@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from fairlead.client.config import load
+from fairlead.doors.extender.server import LIMIT
 from fairlead.rig.processes import free_ports
 from support.cluster import Cluster
 from support.door import DoorProcess
@@ -255,6 +256,12 @@ def test_one_replica_answers_and_the_other_stands_by(asked: Extended) -> None:
     status, answer = asked.post("filter", body)
     assert status == 503
     assert "another replica leads" in answer["Error"]
+    assert "fairlead_extender_never_called 0.0" in asked.read("/metrics")[1], "nobody should call it"
+    # Who keeps its connection would never find the one that leads.
+    connection = http.client.HTTPConnection("127.0.0.1", asked.port, timeout=PATIENCE_S)
+    connection.request("POST", "/filter", json.dumps(body))
+    assert connection.getresponse().getheader("Connection") == "close"
+    connection.close()
 
     assert asked.replicas[0].stop() == 0
     standby.wait_for("answering")
@@ -262,6 +269,25 @@ def test_one_replica_answers_and_the_other_stands_by(asked: Extended) -> None:
     status, answer = asked.post("filter", body)
     assert (status, answer["NodeNames"]) == (200, asked.of_tier("on-demand"))
     asked.port = first_port
+
+
+def test_more_than_any_body_can_be_is_refused_unread_and_large_ones_are_not(asked: Extended) -> None:
+    asked.nodes(1, 1)
+    asked.run()
+    connection = http.client.HTTPConnection("127.0.0.1", asked.port, timeout=PATIENCE_S)
+    connection.putrequest("POST", "/filter")
+    connection.putheader("Content-Length", str(LIMIT + 1))
+    connection.endheaders()
+    answer = connection.getresponse()
+    assert answer.status == 413
+    assert "bytes" in json.loads(answer.read())["Error"]
+    connection.close()
+
+    names = asked.of_tier("on-demand")
+    nodes = [{"metadata": {"name": names[0], "annotations": {"a": "x" * 10_000_000}}}]
+    body = {"Pod": pod(asked), "Nodes": {"items": nodes}, "NodeNames": None}
+    status, said = asked.post("filter", body)
+    assert (status, said["Nodes"]["items"]) == (200, nodes)
 
 
 def test_https_is_spoken_with_a_certificate(asked: Extended) -> None:

@@ -8,109 +8,11 @@ import pytest
 
 from support.admission import exact
 from support.extender import Extended
-from support.manifests import budget
-from support.workloads import rolled_out
 
 pytestmark = pytest.mark.real
 
 # Long enough that nothing in these tests can come of waiting for it.
 NEVER = {"after": "1h"}
-
-
-def test_all_spot_lost_at_once_sends_replacements_on_demand_at_once(corner: Extended) -> None:
-    corner.nodes()
-    corner.run(corner.policy(fallback=NEVER))
-    corner.deploy("web", 10)
-    assert corner.settled("web", 10) == exact(10)
-
-    corner.lose("spot")
-    corner.until_split("web", {"on-demand": 10})
-
-
-@pytest.mark.slow
-def test_losing_all_spot_never_takes_a_workload_below_its_budget(corner: Extended) -> None:
-    corner.nodes()
-    safe = corner.tier("on-demand", min="pdb")
-    corner.run(corner.policy("web", corner.tier("spot", volatile=True), safe, fallback=NEVER))
-    corner.cluster.create(budget("web", {"app": "web"}, minAvailable=6))
-    corner.deploy("web", 10)
-    assert corner.settled("web", 10) == {"on-demand": 6, "spot": 4}
-    corner.marked("web")
-
-    with corner.watching("web") as moments:
-        corner.lose("spot")
-        corner.until_split("web", {"on-demand": 10})
-        ready = [sum(corner.serving(pods).values()) for pods in moments()]
-
-    assert len(ready) > 4
-    assert min(ready) >= 6
-
-
-@pytest.mark.slow
-def test_losing_all_spot_during_a_rollout_never_takes_a_workload_below_its_budget(corner: Extended) -> None:
-    corner.nodes()
-    safe = corner.tier("on-demand", min="pdb")
-    corner.run(corner.policy("web", corner.tier("spot", volatile=True), safe, fallback=NEVER))
-    corner.cluster.create(budget("web", {"app": "web"}, minAvailable=6))
-    rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 2, "maxUnavailable": 0}}
-    corner.deploy("web", 10, strategy=rolling)
-    assert corner.settled("web", 10) == {"on-demand": 6, "spot": 4}
-    corner.marked("web")
-
-    with corner.watching("web") as moments:
-        template = {"spec": {"containers": [{"name": "main", "image": "second"}]}}
-        corner.cluster.patch("Deployment", "web", {"spec": {"template": template}}, "strategic")
-        corner.cluster.wait(
-            lambda: any(one["spec"]["containers"][0]["image"] == "second" for one in corner.pods("web")),
-            "the rollout to begin",
-        )
-        corner.lose("spot")
-        rolled_out(corner.cluster, "web", 10)
-        corner.until_split("web", {"on-demand": 10})
-        ready = [sum(corner.serving(pods).values()) for pods in moments()]
-
-    assert min(ready) >= 6
-
-
-@pytest.mark.slow
-def test_without_a_budget_ready_never_drops_below_the_min(corner: Extended) -> None:
-    corner.nodes()
-    corner.run(corner.policy(fallback=NEVER))
-    corner.deploy("web", 10)
-    assert corner.settled("web", 10) == exact(10)
-    corner.marked("web")
-
-    with corner.watching("web") as moments:
-        corner.lose("spot")
-        corner.until_split("web", {"on-demand": 10})
-        ready = [sum(corner.serving(pods).values()) for pods in moments()]
-
-    assert min(ready) >= 3
-
-
-@pytest.mark.slow
-def test_when_spot_returns_pods_come_back_and_never_below_their_budget(corner: Extended) -> None:
-    corner.nodes()
-    quick = {"minPodAge": "0s", "perMinute": 600, "stabilize": "0s"}
-    safe = corner.tier("on-demand", min="pdb")
-    volatile = corner.tier("spot", volatile=True)
-    corner.run(
-        corner.policy("web", volatile, safe, fallback={"after": "1h", "coolDown": "1s"}, rebalance=quick)
-    )
-    corner.rebalance()
-    corner.cluster.create(budget("web", {"app": "web"}, minAvailable=6))
-    corner.deploy("web", 10)
-    assert corner.settled("web", 10) == {"on-demand": 6, "spot": 4}
-    corner.marked("web")
-
-    with corner.watching("web") as moments:
-        corner.lose("spot")
-        corner.until_split("web", {"on-demand": 10})
-        corner.nodes(2, 0)
-        corner.until_split("web", {"on-demand": 6, "spot": 4})
-        ready = [sum(corner.serving(pods).values()) for pods in moments()]
-
-    assert min(ready) >= 6
 
 
 @pytest.mark.slow

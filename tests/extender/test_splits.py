@@ -8,43 +8,11 @@ import pytest
 
 from support.admission import SLOT, exact
 from support.extender import Extended
-from support.manifests import scheduled_pod, stateful_set
-from support.workloads import rolled_out
+from support.manifests import scheduled_pod
 
 pytestmark = pytest.mark.real
 
 COST = "controller.kubernetes.io/pod-deletion-cost"
-
-
-def test_a_single_replica_goes_on_demand_and_ten_are_split_three_to_seven(corner: Extended) -> None:
-    corner.nodes()
-    corner.run()
-    corner.deploy("one", 1)
-    corner.deploy("ten", 10)
-
-    assert corner.settled("one", 1) == {"on-demand": 1}
-    assert corner.settled("ten", 10) == {"on-demand": 3, "spot": 7}
-
-
-def test_a_single_replica_has_a_tier_of_its_own_where_no_min_asks_for_it(corner: Extended) -> None:
-    corner.nodes()
-    corner.run(corner.policy("web", corner.tier("spot"), corner.tier("on-demand"), singleReplica="on-demand"))
-    corner.deploy("one", 1)
-    corner.deploy("two", 2)
-
-    assert corner.settled("one", 1) == {"on-demand": 1}
-    assert corner.settled("two", 2) == {"spot": 2}
-
-
-def test_a_stateful_set_has_its_ordinals_for_slots(corner: Extended) -> None:
-    corner.nodes()
-    corner.run()
-    corner.cluster.create(stateful_set("db", 5, pods=corner.here()))
-
-    assert corner.settled("db", 5) == {"on-demand": 2, "spot": 3}
-    corner.marked("db", 5)
-    slots = {one["metadata"]["name"]: one["metadata"]["annotations"][SLOT] for one in corner.pods("db")}
-    assert slots == {f"db-{ordinal}": str(ordinal + 1) for ordinal in range(5)}
 
 
 def test_bare_pods_are_governed_and_other_namespaces_are_not(corner: Extended) -> None:
@@ -59,39 +27,6 @@ def test_bare_pods_are_governed_and_other_namespaces_are_not(corner: Extended) -
     corner.cluster.create(scheduled_pod("free", labels={"app": "free"}, spec=here))
     assert sum(corner.settled("free", 1).values()) == 1
     corner.cluster.namespace = own
-
-
-@pytest.mark.slow
-def test_at_every_quiet_point_of_scaling_the_split_is_exact(corner: Extended) -> None:
-    corner.nodes()
-    corner.run()
-    corner.deploy("web", 10)
-    assert corner.settled("web", 10) == exact(10)
-
-    for number in (50, 4, 20, 1, 10, 0):
-        corner.marked("web")
-        corner.scale("web", number)
-        assert corner.settled("web", number) == exact(number), number
-
-
-@pytest.mark.slow
-def test_a_rollout_ends_exact_and_never_goes_below_the_min(corner: Extended) -> None:
-    corner.nodes()
-    corner.run()
-    rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "30%", "maxUnavailable": 0}}
-    corner.deploy("web", 10, strategy=rolling)
-    assert corner.settled("web", 10) == exact(10)
-    corner.marked("web")
-
-    with corner.watching("web") as moments:
-        template = {"spec": {"containers": [{"name": "main", "image": "second"}]}}
-        corner.cluster.patch("Deployment", "web", {"spec": {"template": template}}, "strategic")
-        rolled_out(corner.cluster, "web", 10)
-        assert corner.settled("web", 10) == exact(10)
-        seen = [corner.serving(pods)["on-demand"] for pods in moments()]
-
-    assert len(seen) > 20
-    assert min(seen) >= 3
 
 
 def test_a_restarted_extender_goes_on_where_the_last_one_was(corner: Extended) -> None:

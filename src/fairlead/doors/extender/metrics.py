@@ -31,10 +31,9 @@ class Metrics:
         )
         self.never_called = Gauge(
             "fairlead_extender_never_called",
-            "1 while no scheduler has ever called this replica",
+            "1 while this replica is the one that answers and no scheduler has ever called",
             registry=self.registry,
         )
-        self.never_called.set(1)
         self.last_call = Gauge(
             "fairlead_extender_last_call_timestamp_seconds",
             "When a scheduler last called; 0: never",

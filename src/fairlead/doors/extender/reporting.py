@@ -68,17 +68,22 @@ class Calls:
 
     async def run(self, client: Client) -> None:
         """Report for ever; nothing is said of a scheduler that has yet to have its first minute."""
+        try:
+            await self._report(client)
+        finally:
+            self._metrics.never_called.set(0)  # nobody calls who stands by
+
+    async def _report(self, client: Client) -> None:
         patient_until = self._clock.now() + self._patience_s
         said = -math.inf
         while True:
             self._changed.clear()
             called = self._called or self._known()
+            self._metrics.never_called.set(0 if called else 1)
             wait_s = patient_until - self._clock.now()
             if called or wait_s <= 0:
                 wait_s = _AGAIN_S if await self._write(client, called=called) else _RETRY_S
-            if called:
-                self._metrics.never_called.set(0)
-            elif self._clock.now() >= max(patient_until, said + _AGAIN_S):
+            if not called and self._clock.now() >= max(patient_until, said + _AGAIN_S):
                 said = self._clock.now()
                 _log.warning("never_called", reason=_NEVER)
             with suppress(TimeoutError):

@@ -7,8 +7,10 @@ that contradicts the leader's.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Protocol
 
 import structlog
@@ -35,6 +37,11 @@ _UNSEEN = "node(s) that fairlead's watch has not shown yet"
 # Who is not listed has no points. In large clusters kube-scheduler takes longer to read a list of zeros
 # than we take to decide.
 _LISTED = 100
+LIMIT = 256 * 1024 * 1024
+"""Bytes of a body: without ``nodeCacheCapable`` every node comes with every call."""
+# kube-scheduler makes one call at a time, so who sends large bodies side by side is not it.
+_LARGE = 8 * 1024 * 1024
+_READ_S = 5.0  # kube-scheduler gives up by then
 _JSON = {"Content-Type": "application/json"}
 
 
@@ -69,6 +76,7 @@ class Endpoint:
         self._called = called
         self._decided = decided
         self._clock = clock
+        self._large = asyncio.Lock()
 
     @property
     def routes(self) -> tuple[web.RouteDef, ...]:
@@ -90,13 +98,15 @@ class Endpoint:
 
     async def _answer(self, verb: str, http: web.Request, decide: _Decide) -> web.Response:
         began = time.perf_counter()
-        body = await http.read()
         status = 200
         try:
             self._check_open()
-            result, answer = await decide(body)
+            result, answer = await decide(await self._body(http))
         except _Closed as error:
             result, answer, status = "unready", _error(verb, str(error)), 503
+        except _Unread as error:
+            _log.info("call_refused", verb=verb, reason=str(error))
+            result, answer, status = "malformed", _error(verb, str(error)), error.status
         except BadInput as error:
             _log.info("call_refused", verb=verb, reason=str(error)[:500])
             result, answer, status = "malformed", _error(verb, str(error)[:500]), 400
@@ -110,7 +120,25 @@ class Endpoint:
             self._called()  # whoever sends nonsense is no scheduler
         self._metrics.calls.labels(verb, result).inc()
         self._metrics.call_s.labels(verb).observe(time.perf_counter() - began)
-        return web.Response(status=status, body=answer, headers=_JSON)
+        response = web.Response(status=status, body=answer, headers=_JSON)
+        if result == "unready" or status in (408, 413):
+            # Or kube-scheduler would keep the connection, and call us instead of who leads for ever.
+            response.force_close()
+        return response
+
+    async def _body(self, http: web.Request) -> bytes:
+        """What was sent: in time, not too much, and of what is large one at a time."""
+        length = http.content_length
+        if length is not None and length > LIMIT:
+            raise _Unread(413, f"the body has more than {LIMIT} bytes")
+        large = length is None or length > _LARGE
+        try:
+            async with asyncio.timeout(_READ_S), self._large if large else nullcontext():
+                return await http.read()
+        except TimeoutError as error:
+            raise _Unread(408, f"the body did not come within {_READ_S:g} s") from error
+        except web.HTTPRequestEntityTooLarge as error:
+            raise _Unread(413, f"the body has more than {LIMIT} bytes") from error
 
     async def filter(self, body: bytes) -> tuple[str, bytes]:
         """What became of the call, and the answer."""
@@ -218,6 +246,14 @@ class Endpoint:
 
 class _Closed(FairleadError):  # noqa: N818 (reads as what happened)
     """Another replica leads, or we do not know enough yet."""
+
+
+class _Unread(FairleadError):  # noqa: N818 (reads as what happened)
+    """A body that was not read to its end."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        self.status = status
+        super().__init__(reason)
 
 
 class _Decide(Protocol):
