@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["from_events_api", "to_events_api"]
+from fairlead.policy.fallback import PROMISES
+
+__all__ = ["from_events_api", "promised", "to_events_api"]
 
 Object = dict[str, Any]
 
@@ -33,3 +35,9 @@ def from_events_api(event: Object) -> Object:
     renamed = {_BACK.get(key, key): value for key, value in event.items()}
     renamed["apiVersion"] = "v1"
     return renamed
+
+
+def promised(event: Object) -> str:
+    """The UID of the pod for which a stored event says that a node is on its way; "" for other events."""
+    about: Object = event.get("involvedObject") or {}
+    return str(about.get("uid") or "") if event.get("reason") in PROMISES else ""

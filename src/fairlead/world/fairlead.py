@@ -25,7 +25,16 @@ from fairlead.engine.core.actions import (
     Say,
 )
 from fairlead.engine.core.core import Core
-from fairlead.engine.core.events import BindFailed, Event, EvictFailed, Gone, PoliciesAre, Seen, Unread
+from fairlead.engine.core.events import (
+    BindFailed,
+    Event,
+    EvictFailed,
+    Gone,
+    PoliciesAre,
+    Promised,
+    Seen,
+    Unread,
+)
 from fairlead.engine.core.state import KINDS
 from fairlead.engine.objects import remains
 from fairlead.engine.settings import Settings
@@ -37,6 +46,7 @@ from fairlead.world.api import Api, DeleteOptions
 from fairlead.world.clock import Clock, Timer
 from fairlead.world.controllers.objects import split_key
 from fairlead.world.controllers.writes import Emit, Obj
+from fairlead.world.events import promised
 from fairlead.world.recorder import Recorder
 from fairlead.world.scheduler import unschedulable
 from fairlead.world.schema.resources import PODS, Resource
@@ -89,9 +99,11 @@ class Fairlead:
 
     def _changed(self, change: Change) -> None:
         kind = _kind(change.resource)
-        if kind not in KINDS:
+        if kind == "Event" and change.type != "DELETED" and (uid := promised(change.object)):
+            self._inbox.append(Promised(uid, self._clock.now().timestamp()))
+        elif kind not in KINDS:
             return
-        if change.type == "DELETED":
+        elif change.type == "DELETED":
             meta = change.object["metadata"]
             self._inbox.append(Gone(kind, meta.get("namespace", ""), meta["name"], meta["uid"]))
         else:
@@ -148,7 +160,7 @@ class Fairlead:
                 warns: Literal["Warning", "Normal"] = "Warning" if action.type == "Warning" else "Normal"
                 self._tell(action.pod, action.reason, action.message, warns)
             case MarkTiers():
-                pass  # nobody else is there to be told
+                pass  # the core goes by them itself, and nobody else is there to be told
 
     def _bind(self, bind: BindPod) -> None:
         namespace, _, name = bind.pod.partition("/")

@@ -20,7 +20,7 @@ from fairlead.kube.decode import convert
 from fairlead.kube.pod import Pod
 from fairlead.policy.admission import patched
 from fairlead.policy.demands import alike
-from fairlead.policy.fallback import PROMISES, Deletion
+from fairlead.policy.fallback import Deletion
 from fairlead.policy.groups import GroupKey, group_of, member_of
 from fairlead.policy.ledger import Ledger
 from fairlead.policy.marks import Marks
@@ -32,6 +32,7 @@ from fairlead.world.admission import AdmissionRequest
 from fairlead.world.api import Api, DeleteOptions
 from fairlead.world.clock import Clock, Timer
 from fairlead.world.controllers.writes import Obj
+from fairlead.world.events import promised
 from fairlead.world.schema.resources import PODS, Resource
 from fairlead.world.store import Change
 from fairlead.world.view import kind_of
@@ -145,7 +146,7 @@ class Placement:
 
     def _changed(self, change: Change) -> None:
         kind = kind_of(change.resource)
-        if kind == "Event":
+        if kind == "Event" and change.type != "DELETED":
             self._heard(change.object)
         if kind not in KINDS:
             return
@@ -167,8 +168,8 @@ class Placement:
             _log.warning("object cannot be used", error=str(error))
 
     def _heard(self, event: Obj) -> None:
-        if event.get("reason") in PROMISES:
-            self.machine.promised(event["involvedObject"]["uid"], self._now())
+        if uid := promised(event):
+            self.machine.promised(uid, self._now())
 
     def _look_at(self, at: datetime) -> None:
         assert self._clock is not None

@@ -121,5 +121,51 @@ def test_policies_split_pods_over_tiers_and_outlive_the_loss_of_one() -> None:
     assert homes(cluster) == {"d1": 10}
 
 
+def test_a_bind_carries_the_marks_of_its_slot_and_the_tolerations_of_its_tier() -> None:
+    burst = node("burst")
+    burst["spec"] = {"taints": [{"key": "virtual", "effect": "NoSchedule"}]}
+    cluster = World([burst])
+    tier = {"name": "burst", "names": ["burst"], "tolerations": [{"key": "virtual", "operator": "Exists"}]}
+    Fairlead(cluster.api, cluster.clock, policies=[policy("burst", tier)])
+    cluster.create(ours("a"))
+    cluster.run_until(lambda: home(cluster, "a") == "burst")
+    bound = cluster.get("Pod", "a")
+    assert bound is not None
+    assert bound["metadata"]["annotations"] == {
+        "fairlead.dev/policy": "burst",
+        "fairlead.dev/slot": "1",
+        "fairlead.dev/tier": "burst",
+        "controller.kubernetes.io/pod-deletion-cost": "-1",
+    }
+    assert "virtual" in [one.get("key") for one in bound["spec"]["tolerations"]]
+
+
+def test_a_pod_for_which_a_node_is_on_its_way_waits_for_its_tier() -> None:
+    cluster = World([node("n1", labels={"capacity": "on-demand"})])
+    tiers = ({"name": name, "nodes": {"capacity": name}} for name in ("spot", "on-demand"))
+    Fairlead(cluster.api, cluster.clock, policies=[policy("web", *tiers)])
+    waiting = cluster.create(ours("a"))
+    cluster.run_until(seconds(100))
+    cluster.create(
+        {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": "a.1", "namespace": "default"},
+            "involvedObject": {
+                "kind": "Pod",
+                "name": "a",
+                "namespace": "default",
+                "uid": waiting["metadata"]["uid"],
+            },
+            "reason": "TriggeredScaleUp",
+            "message": "pod triggered scale-up",
+        }
+    )
+    cluster.run_until(seconds(115))
+    assert home(cluster, "a") == ""
+    cluster.run_until(seconds(10))
+    assert home(cluster, "a") == "n1"
+
+
 def homes(cluster: World) -> Counter[str]:
     return Counter(str(one["spec"].get("nodeName", "")) for one in ready(cluster, app="web"))
