@@ -2,7 +2,7 @@
 
 Like the real ones it acts only on pods whose PodScheduled condition is False with reason
 Unschedulable, whatever their scheduler, and it knows kube-scheduler's rules only: a rule of some
-other scheduler is invisible to it. It works from zero, on templates.
+other scheduler is invisible to it. It works from zero, on what it expects of each group (`Expected`).
 """
 
 from __future__ import annotations
@@ -14,8 +14,12 @@ from datetime import datetime, timedelta
 from fairlead.engine.requests import requests_of
 from fairlead.errors import BadObject
 from fairlead.kube.decode import convert
+from fairlead.kube.node import Node
 from fairlead.kube.pod import Pod
-from fairlead.nodegroups import NodeGroup, template_of
+from fairlead.nodegroups import NodeGroup
+from fairlead.nodegroups.aws import Memory, Version
+from fairlead.nodegroups.aws.template import NODE_CACHE
+from fairlead.world.autoscaler_log import AutoscalerLog
 from fairlead.world.controllers.daemonset import daemon_pod
 from fairlead.world.controllers.objects import (
     annotations_of,
@@ -26,6 +30,7 @@ from fairlead.world.controllers.objects import (
     terminating,
 )
 from fairlead.world.controllers.writes import Again, Delete, Emit, Obj, Patch, View, Write
+from fairlead.world.expected import Expected, named
 from fairlead.world.mirror import Mirror
 from fairlead.world.packing import Packing, Sandbox, sandbox
 from fairlead.world.pools import Pools
@@ -40,7 +45,10 @@ _SCAN = "scan"
 
 @dataclass(frozen=True, slots=True)
 class Pacing:
-    """How patient it is. The defaults are Cluster Autoscaler's."""
+    """How patient it is, and which release (None: a new one). The defaults are Cluster Autoscaler's.
+
+    `remember` is its ``--node-info-cache-expire-time``.
+    """
 
     scan: timedelta = timedelta(seconds=10)
     unneeded: timedelta = timedelta(minutes=10)
@@ -48,6 +56,18 @@ class Pacing:
     deletion: timedelta = timedelta(seconds=5)
     provision: timedelta = timedelta(minutes=15)
     backoff: timedelta = timedelta(minutes=5)
+    remember: timedelta = NODE_CACHE
+    version: Version | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """One look at the cluster: what is there, what each known group would bring, and room to try things."""
+
+    view: View
+    now: datetime
+    box: Sandbox
+    templates: dict[str, Node]
 
 
 class Autoscaler:
@@ -67,6 +87,8 @@ class Autoscaler:
         self._backoff: dict[str, datetime] = {}
         self._last_add: datetime | None = None
         self._said: dict[str, str] = {}
+        self.log = AutoscalerLog()
+        self._expected = Expected(pools, Memory(self._pacing.remember), self._pacing.version, self.log)
 
     def keys(self, view: View, kind: str, old: Obj | None, new: Obj | None, now: datetime) -> Iterable[str]:
         """One scan for everything that could change its mind."""
@@ -83,14 +105,17 @@ class Autoscaler:
                 if key in self._pending:
                     del self._pending[key]
                     self._said.pop(item["metadata"]["uid"], None)
+                    self.log.forget(key)
                 left = new is None or finished(new)
                 came = new is not None and bool(new["spec"].get("nodeName")) != bool(
                     old is not None and old["spec"].get("nodeName")
                 )
                 if not left and not came:
                     return []
-        elif old is not None and new is not None:
-            return []
+        elif old is not None:
+            if new is not None:
+                return []
+            self._expected.lost(old, now)
         if self._due is None:
             self._due = now + self._pacing.scan
         return [_SCAN]
@@ -102,44 +127,49 @@ class Autoscaler:
         self._due = None
         self._give_up(now)
         looks: list[datetime] = []
-        writes = [*self._scale_up(view, now, looks), *self._scale_down(view, now, looks)]
+        templates = self._expected.look(view, now)
+        with sandbox(self._mirror.snapshot) as box:
+            writes = self._scale_up(_Look(view, now, box, templates), looks)
+        writes += self._scale_down(view, [self._pools.groups[name] for name in templates], now, looks)
         for group in self._pools.groups:
             looks += [order.asked_at + self._pacing.provision for order in self._pools.orders(group)]
         looks += [at for at in self._backoff.values() if at > now and self._pending]
+        if self._pending and self._pools.account.auto_scaling_groups:
+            # An account changes, and what is remembered of it expires, without a word to the cluster.
+            looks.append(now + self._pacing.scan)
         later = [at for at in looks if at > now]
         return [*writes, Again(min(later))] if later else writes
 
     # Up
 
-    def _scale_up(self, view: View, now: datetime, looks: list[datetime]) -> list[Write]:
-        pods = self._waiting(view)
+    def _scale_up(self, look: _Look, looks: list[datetime]) -> list[Write]:
+        pods = self._waiting(look.view)
         if not pods:
             return []
+        for name in look.templates:
+            for order in self._pools.orders(name):
+                self._open(look, name, order.node)
         writes: list[Write] = []
-        with sandbox(self._mirror.snapshot) as box:
-            for name, group in self._pools.groups.items():
-                for order in self._pools.orders(name):
-                    self._open(view, box, group, order.node)
-            left = [pod for pod in pods if not box.place_anywhere(convert(pod, Pod))]
-            while left:
-                choice = self._best(view, box, left, now)
-                if choice is None:
-                    break
-                group, packing = choice
-                before = self._pools.target(group.name)
-                self._pack(view, box, group, left, packing.nodes)
-                self._pools.set_target(group.name, before + packing.nodes)
-                self._last_add = now
-                looks.append(now + self._pacing.provision)
-                grown = f"[{{{group.name} {before}->{before + packing.nodes} (max: {group.max})}}]"
-                for pod in left:
-                    if key_of(pod) in packing.pods:
-                        self._said.pop(pod["metadata"]["uid"], None)
-                        said = f"pod triggered scale-up: {grown}"
-                        writes.append(Emit(pod, "TriggeredScaleUp", said, _COMPONENT))
-                left = [pod for pod in left if key_of(pod) not in packing.pods]
+        left = [pod for pod in pods if not look.box.place_anywhere(convert(pod, Pod))]
+        while left:
+            choice = self._best(look, left)
+            if choice is None:
+                break
+            group, packing = choice
+            before = self._pools.target(group.name)
+            self._pack(look, group.name, left, packing.nodes)
+            self._pools.set_target(group.name, before + packing.nodes)
+            self._last_add = look.now
+            looks.append(look.now + self._pacing.provision)
+            grown = f"[{{{group.name} {before}->{before + packing.nodes} (max: {group.max})}}]"
             for pod in left:
-                writes += self._say_no(view, box, pod, now)
+                if key_of(pod) in packing.pods:
+                    self._said.pop(pod["metadata"]["uid"], None)
+                    said = f"pod triggered scale-up: {grown}"
+                    writes.append(Emit(pod, "TriggeredScaleUp", said, _COMPONENT))
+            left = [pod for pod in left if key_of(pod) not in packing.pods]
+        for pod in left:
+            writes += self._say_no(look, pod)
         return writes
 
     def _waiting(self, view: View) -> list[Obj]:
@@ -155,18 +185,17 @@ class Autoscaler:
             found.append(pod)
         return found
 
-    def _best(
-        self, view: View, box: Sandbox, pods: Sequence[Obj], now: datetime
-    ) -> tuple[NodeGroup, Packing] | None:
+    def _best(self, look: _Look, pods: Sequence[Obj]) -> tuple[NodeGroup, Packing] | None:
         # Most pods helped, then the cheapest, then the fewest nodes; at last by name.
         options = []
-        for name, group in self._pools.groups.items():
+        for name in look.templates:
+            group = self._pools.groups[name]
             room = group.max - self._pools.target(name)
-            if room <= 0 or self._backoff.get(name, now) > now:
+            if room <= 0 or self._backoff.get(name, look.now) > look.now:
                 continue
-            mark = box.mark()
-            packing = self._pack(view, box, group, pods, room)
-            box.back_to(mark)
+            mark = look.box.mark()
+            packing = self._pack(look, name, pods, room)
+            look.box.back_to(mark)
             if packing.pods:
                 cost = group.price_per_hour * packing.nodes
                 options.append(((-len(packing.pods), cost, packing.nodes, name), group, packing))
@@ -175,38 +204,27 @@ class Autoscaler:
         _, group, packing = min(options, key=lambda option: option[0])
         return group, packing
 
-    def _pack(self, view: View, box: Sandbox, group: NodeGroup, pods: Sequence[Obj], at_most: int) -> Packing:
+    def _pack(self, look: _Look, group: str, pods: Sequence[Obj], at_most: int) -> Packing:
         typed = sorted((convert(pod, Pod) for pod in pods), key=_largest_first)
-        start = box.mark()
-        return box.pack(
-            typed,
-            at_most,
-            lambda number: self._open(view, box, group, f"{group.name}-template-{start}-{number}"),
+        start = look.box.mark()
+        return look.box.pack(
+            typed, at_most, lambda number: self._open(look, group, f"{group}-template-{start}-{number}")
         )
 
-    def _open(self, view: View, box: Sandbox, group: NodeGroup, name: str) -> int:
-        slot = box.open_node(template_of(group, name))
+    def _open(self, look: _Look, group: str, name: str) -> int:
+        node, box = named(look.templates[group], name), look.box
+        slot = box.open_node(node)
         # What runs on every node takes its part of each new one.
-        for owner in view.all("DaemonSet"):
-            daemon = daemon_pod(owner, template_of(group, name))
+        for owner in look.view.all("DaemonSet"):
+            daemon = daemon_pod(owner, node)
             if daemon is not None and box.snapshot.fits(box.snapshot.class_of(daemon), slot):
                 box.place(daemon, slot)
         return slot
 
-    def _say_no(self, view: View, box: Sandbox, pod: Obj, now: datetime) -> list[Write]:
+    def _say_no(self, look: _Look, pod: Obj) -> list[Write]:
         counts: dict[str, int] = {}
-        for name, group in self._pools.groups.items():
-            if self._backoff.get(name, now) > now:
-                reasons = ["in backoff after failed scale-up"]
-            elif self._pools.target(name) >= group.max:
-                reasons = ["max node group size reached"]
-            else:
-                mark = box.mark()
-                slot = self._open(view, box, group, f"{name}-template-{mark}")
-                verdicts = box.snapshot.verdicts(box.snapshot.class_of(convert(pod, Pod)))
-                reasons = [str(reason) for reason in verdicts.reasons(slot)]
-                box.back_to(mark)
-            for reason in reasons:
+        for name in look.templates:
+            for reason in self._why_not(look, name, pod):
                 counts[reason] = counts.get(reason, 0) + 1
         text = ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items()))
         said = f"pod didn't trigger scale-up: {text}"
@@ -215,6 +233,26 @@ class Autoscaler:
             return []
         self._said[uid] = said
         return [Emit(pod, "NotTriggerScaleUp", said, _COMPONENT)]
+
+    def _why_not(self, look: _Look, group: str, pod: Obj) -> tuple[str, ...]:
+        asg = self._pools.asg(group)
+        logged_as = group if asg is None else asg.name
+        if self._backoff.get(group, look.now) > look.now:
+            self.log.skipped(
+                logged_as, f"Node group {logged_as} is not ready for scaleup - backoff", look.now
+            )
+            return ("in backoff after failed scale-up",)
+        if self._pools.target(group) >= self._pools.groups[group].max:
+            self.log.skipped(logged_as, f"Skipping node group {logged_as} - max size reached", look.now)
+            return ("max node group size reached",)
+        mark = look.box.mark()
+        slot = self._open(look, group, f"{group}-template-{mark}")
+        verdicts = look.box.snapshot.verdicts(look.box.snapshot.class_of(convert(pod, Pod)))
+        rule, reasons = verdicts.rule(slot), tuple(str(reason) for reason in verdicts.reasons(slot))
+        look.box.back_to(mark)
+        if reasons:
+            self.log.refused(key_of(pod), logged_as, rule, reasons, look.now)
+        return reasons
 
     def _give_up(self, now: datetime) -> None:
         # A node that does not come in time: another group gets its chance.
@@ -227,9 +265,12 @@ class Autoscaler:
 
     # Down
 
-    def _scale_down(self, view: View, now: datetime, looks: list[datetime]) -> list[Write]:
+    def _scale_down(
+        self, view: View, groups: Iterable[NodeGroup], now: datetime, looks: list[datetime]
+    ) -> list[Write]:
         writes: list[Write] = []
-        for name, group in self._pools.groups.items():
+        for group in groups:
+            name = group.name
             nodes = self._pools.nodes(name)
             spare = self._pools.target(name) - group.min - sum(1 for node in nodes if node in self._doomed)
             for each in nodes:

@@ -1,7 +1,9 @@
 """The cloud behind the node groups: brings each group to its target, a boot time later.
 
 Who sets targets (an autoscaler, a test) does not make nodes; this does, and replaces those that are
-taken away. A group may be short of supply (spot): what cannot be had is waited for.
+taken away. A group may be short of supply (spot): what cannot be had is waited for. A group may stand on an
+Auto Scaling group of an AWS account: then that says how many nodes there may be, and no other thing about
+them: what boots is what the group is.
 """
 
 from __future__ import annotations
@@ -10,7 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+import msgspec
+
 from fairlead.nodegroups import GROUP_LABEL, NodeGroup, node_of
+from fairlead.nodegroups.aws import AutoScalingGroup, CloudState
 from fairlead.world.controllers.objects import labels_of
 from fairlead.world.controllers.writes import Again, Create, Obj, View, Write
 
@@ -36,8 +41,9 @@ class Pools:
     name = "cloud"
     watches = ("Node",)
 
-    def __init__(self, groups: Iterable[NodeGroup]) -> None:
+    def __init__(self, groups: Iterable[NodeGroup], account: CloudState | None = None) -> None:
         self.groups: dict[str, NodeGroup] = {}
+        self.account = account or CloudState()
         self.wake: Callable[[str], None] = lambda group: None
         self._targets: dict[str, int] = {}
         self._supply: dict[str, int] = {}
@@ -53,10 +59,28 @@ class Pools:
     def add(self, group: NodeGroup) -> None:
         """One more group, whose name no other has; what it starts with is there at once."""
         name = group.name
+        asg = self.asg(name)
+        if asg is not None:
+            group = _bounded(group, asg)
         self.groups[name] = group
         self._targets[name] = max(group.min, group.desired)
         self._orders[name], self._there[name], self._numbers[name] = {}, {}, 0
         self.wake(name)
+
+    def set_account(self, account: CloudState) -> None:
+        """The account has changed. How many nodes there are to be stays, within the new bounds."""
+        self.account = account
+        for name, group in self.groups.items():
+            asg = self.asg(name)
+            if asg is not None:
+                self.groups[name] = _bounded(group, asg)
+                self.set_target(name, self._targets[name])
+
+    def asg(self, group: str) -> AutoScalingGroup | None:
+        """The Auto Scaling group that a group stands on: its managed node group is called so, or itself."""
+        found = self.account.auto_scaling_groups
+        managed = (asg for asg in found if asg.nodegroup == group and asg.nodegroup)
+        return next(managed, None) or next((asg for asg in found if asg.name == group), None)
 
     def target(self, group: str) -> int:
         """How many nodes the group is to have."""
@@ -120,7 +144,7 @@ class Pools:
         for name in reversed(list(orders)):
             if len(there) + len(orders) > self._targets[key]:
                 del orders[name]
-        free = self._supply.get(key, group.max) - len(there)
+        free = (0 if self._halted(key) else self._supply.get(key, group.max)) - len(there)
         for name, order in orders.items():
             if free > 0 and order.ready_at is None:
                 orders[name] = Order(order.node, order.number, order.asked_at, now + boot)
@@ -135,3 +159,11 @@ class Pools:
         ]
         later = [order.ready_at for order in due if order.ready_at is not None and order.ready_at > now]
         return [*writes, Again(min(later))] if later else writes
+
+    def _halted(self, group: str) -> bool:
+        asg = self.asg(group)
+        return asg is not None and "Launch" in asg.suspended
+
+
+def _bounded(group: NodeGroup, asg: AutoScalingGroup) -> NodeGroup:
+    return msgspec.structs.replace(group, min=asg.min, desired=asg.desired, max=asg.max)

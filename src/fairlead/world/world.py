@@ -19,6 +19,7 @@ import structlog
 
 from fairlead.errors import FairleadError
 from fairlead.nodegroups import NodeGroup
+from fairlead.nodegroups.aws import CloudState
 from fairlead.world.admission import Hook
 from fairlead.world.api import Admitted, Api, DeleteOptions
 from fairlead.world.autoscaler import Autoscaler, Pacing
@@ -52,9 +53,10 @@ class World:
     """A cluster. Invariant: in virtual time, nothing happens between two calls of its methods.
 
     `controllers` None is kube-controller-manager's set (`controllers.standard`); `autoscaler` None
-    leaves node groups at their desired size; `pace` says how fast pods start and stop, `notice` how
-    early spot nodes are told, `node_grace` how long a silent node is believed in. Two worlds that are
-    given the same things in the same order go through the same history, byte for byte.
+    leaves node groups at their desired size; `account` is the AWS account behind them, where one is: all
+    that the autoscaler then knows of a group without nodes. `pace` says how fast pods start and stop,
+    `notice` how early spot nodes are told, `node_grace` how long a silent node is believed in. Two worlds
+    that are given the same things in the same order go through the same history, byte for byte.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class World:
         controllers: Sequence[Controller] | None = None,
         scheduler: bool = True,
         groups: Iterable[NodeGroup] = (),
+        account: CloudState | None = None,
         autoscaler: Pacing | None = None,
         pace: Pace | None = None,
         notice: timedelta = timedelta(),
@@ -79,7 +82,7 @@ class World:
         self.api = Api(self.store, self.clock, ids or (CountedIds() if virtual else RandomIds()), hooks=hooks)
         self.mirror = Mirror(self.store)
         self.kubelet = Kubelet(pace, leases=not virtual)
-        self.pools = Pools(groups)
+        self.pools = Pools(groups, account)
         self.spot = SpotMarket(self.pools, self.kubelet.kill, notice)
         parts: list[Controller] = [
             *(standard(self.kubelet.last_heartbeat, node_grace) if controllers is None else controllers)
@@ -88,8 +91,9 @@ class World:
         if self.scheduler is not None:
             parts.append(self.scheduler)
         parts += [self.kubelet, self.pools, self.spot]
-        if autoscaler is not None:
-            parts.append(Autoscaler(self.pools, self.mirror, autoscaler))
+        self.autoscaler = None if autoscaler is None else Autoscaler(self.pools, self.mirror, autoscaler)
+        if self.autoscaler is not None:
+            parts.append(self.autoscaler)
         self.runner = Runner(self.api, self.clock, parts, Recorder(self.api, self.clock, enabled=events))
         self.pools.wake = lambda group: self.runner.enqueue(self.pools.name, group)
         self.spot.wake = lambda key: self.runner.enqueue(self.spot.name, key)

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairlead.nodegroups import NodeGroup
+from fairlead.policy.admission import have_alone
 from fairlead.world.autoscaler import TO_BE_DELETED, Pacing
 from fairlead.world.world import World
 from support.manifests import deployment, replica_set
@@ -34,6 +35,19 @@ def test_two_pods_that_want_a_node_each_get_two_nodes_from_zero() -> None:
     assert names(cluster.all("Node")) == ["workers-1", "workers-2"]
     cluster.run_until(seconds(600))
     assert len(cluster.all("Node")) == 2
+
+
+def test_exclusive_pods_of_two_namespaces_at_one_moment_get_a_node_each() -> None:
+    cluster = scaled(group(cpu=4))
+    for namespace in ("default", "kube-public"):
+        web = deployment("web", 2, pods=asking("100m"))
+        web["metadata"]["namespace"] = namespace
+        template = web["spec"]["template"]
+        have_alone(template["spec"], template["metadata"], "web")
+        cluster.create(web)
+    cluster.run_until(lambda: len(ready(cluster)) == 4)
+    assert sorted(homes(pods(cluster)).values()) == [1, 1, 1, 1]
+    assert len(cluster.all("Node")) == 4
 
 
 def test_several_pods_share_the_nodes_they_fit_on() -> None:
