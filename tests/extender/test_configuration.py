@@ -92,6 +92,11 @@ def test_an_address_that_could_not_work_is_refused(url: str) -> None:
     ("flags", "said"),
     [
         (("--ca-file=/ca.pem",), "--ca-file is for an address with https"),
+        (
+            ("--client-cert-file=/a", "--client-key-file=/b"),
+            "--client-cert-file is for an address with https",
+        ),
+        (("--client-cert-file=/a",), "go together"),
         (("--https",), "--https goes with --service"),
         (("--scheduler-kubeconfig=scheduler.conf",), "--scheduler-kubeconfig"),
     ],
@@ -101,13 +106,16 @@ def test_flags_that_do_not_go_together_are_refused(flags: tuple[str, ...], said:
 
 
 def test_whatever_the_configuration_names_is_mounted_into_the_static_pod() -> None:
-    text = printed("--url=https://10.0.0.5:9444", "--ca-file=/etc/fairlead/ca.pem", "--kubeadm")
+    files = ("--ca-file=/fl/ca.pem", "--client-cert-file=/fl/client.crt", "--client-key-file=/fl/client.key")
+    text = printed("--url=https://10.0.0.5:9444", *files, "--kubeadm")
     config, patch = yaml.safe_load_all(text)
     mounted = {step["value"]["mountPath"] for step in patch if step["path"].endswith("/volumeMounts/-")}
 
-    assert config["extenders"][0]["tlsConfig"]["caFile"] in mounted
-    assert len({step["value"]["name"] for step in patch if step["path"] == "/spec/volumes/-"}) == 2
-    assert text.count("#          hostPath: ") == 2
+    tls = config["extenders"][0]["tlsConfig"]
+    assert tls == {"caFile": "/fl/ca.pem", "certFile": "/fl/client.crt", "keyFile": "/fl/client.key"}
+    assert set(tls.values()) < mounted
+    assert len({step["value"]["name"] for step in patch if step["path"] == "/spec/volumes/-"}) == 4
+    assert text.count("#          hostPath: ") == 4
 
 
 def test_the_patch_for_kubeadm_applies_to_its_static_pod() -> None:

@@ -165,7 +165,8 @@ def test_a_bad_set_of_doors_is_refused(doors: str, says: str) -> None:
     [
         (["--doors=rebalance", "--register"], "--register is for webhook"),
         (["--doors=scheduler", "--tls-cert-file=a"], "--tls-cert-file is for webhook and extender"),
-        (["--doors=extender", "--client-ca-file=a"], "--client-ca-file is for webhook"),
+        (["--doors=rebalance", "--client-ca-file=a"], "--client-ca-file is for webhook and extender"),
+        (["--doors=extender", "--client-ca-file=a"], "--client-ca-file needs --tls-cert-file"),
         (["--doors=webhook", "--service=a:b"], "is not NAME or NAME:PORT"),
         (["--doors=webhook", "--service=a:"], "is not NAME or NAME:PORT"),
     ],

@@ -36,6 +36,13 @@ after SIGTERM or SIGINT.
 @click.option("--tls-cert-file", default="", metavar="FILE", help="Speak HTTPS with this certificate.")
 @click.option("--tls-key-file", default="", metavar="FILE", help="Its key.")
 @click.option(
+    "--client-ca-file",
+    default="",
+    metavar="FILE",
+    help="Answer only who shows a certificate that one of these authorities signed (PEM); read again when it "
+    "changes. Without it, anybody who reaches the port.",
+)
+@click.option(
     "--report-after",
     default="60s",
     show_default=True,
@@ -44,9 +51,7 @@ after SIGTERM or SIGINT.
 )
 @running_options
 @click.pass_context
-def command(
-    ctx: click.Context, options: Options, tls_cert_file: str, tls_key_file: str, report_after: str
-) -> None:
+def command(ctx: click.Context, /, *, options: Options, report_after: str, **flags: str) -> None:
     """Answer kube-scheduler's filter, prioritize and preempt calls: each pod gets the nodes of one tier.
 
     A pod that a PlacementPolicy governs takes the lowest free slot of its group when kube-scheduler asks
@@ -65,7 +70,9 @@ def command(
         patience_s = seconds(report_after)
     except ValueError as error:
         raise BadInput(f"--report-after: {error}") from error
-    settings = Settings(tls_cert_file, tls_key_file, patience_s)
+    if flags["client_ca_file"] and not flags["tls_cert_file"]:
+        raise BadInput("--client-ca-file needs --tls-cert-file: without TLS nobody shows a certificate")
+    settings = Settings(patience_s=patience_s, **flags)
     run_doors(
         replace(options, listen=options.listen or _LISTEN), lambda around: [ExtenderDoor(around, settings)]
     )
@@ -103,6 +110,13 @@ Examples:
     help="Who signed our certificate: a file where kube-scheduler runs.",
 )
 @click.option(
+    "--client-cert-file",
+    default="",
+    metavar="FILE",
+    help="What kube-scheduler shows us, for --client-ca-file: a file where it runs.",
+)
+@click.option("--client-key-file", default="", metavar="FILE", help="Its key, there.")
+@click.option(
     "--scheduler-kubeconfig",
     default="/etc/kubernetes/scheduler.conf",
     show_default=True,
@@ -122,6 +136,8 @@ def config(
     service: str,
     https: bool,
     ca_file: str,
+    client_cert_file: str,
+    client_key_file: str,
     scheduler_kubeconfig: str,
     **given: str,
 ) -> None:
@@ -132,7 +148,13 @@ def config(
     if url and https:
         raise BadInput("--https goes with --service; --url says it itself: https://HOST:PORT")
     options = replace(options, **{name: value for name, value in given.items() if value})
-    wanted = Wanted(url or _service_url(options, service, https=https), ca_file, scheduler_kubeconfig)
+    wanted = Wanted(
+        url or _service_url(options, service, https=https),
+        ca_file,
+        scheduler_kubeconfig,
+        cert_file=client_cert_file,
+        key_file=client_key_file,
+    )
     click.echo(written(wanted, kubeadm=kubeadm), nl=False)
 
 

@@ -23,8 +23,8 @@ DOORS = ("webhook", "extender", "scheduler", "rebalance")
 _LISTEN = ":9443"
 _CALLED = ("webhook", "extender")  # nobody reaches these without a port
 _FLAGS_OF = (
-    (("register", "url", "service", "failure_policy", "tls_ca_file", "client_ca_file"), ("webhook",)),
-    (("tls_cert_file", "tls_key_file"), _CALLED),
+    (("register", "url", "service", "failure_policy", "tls_ca_file"), ("webhook",)),
+    (("tls_cert_file", "tls_key_file", "client_ca_file"), _CALLED),
 )
 
 
@@ -87,7 +87,7 @@ kube-scheduler is ready. Exits with 0 after SIGTERM or SIGINT.
     "--client-ca-file",
     default="",
     metavar="FILE",
-    help="webhook: take reviews only from who shows a certificate that one of these authorities signed.",
+    help="webhook, extender: answer only who shows a certificate that one of these authorities signed.",
 )
 @running_options
 def command(
@@ -100,10 +100,13 @@ def command(
     """
     from fairlead.doors.running import run_doors
     from fairlead.doors.scheduler.door import read_configuration
+    from fairlead.errors import BadInput
 
     chosen = _chosen(doors)
     _check_flags(click.get_current_context(), chosen)
     flags |= service_and_port(flags["service"])
+    if flags["client_ca_file"] and "webhook" not in chosen and not flags["tls_cert_file"]:
+        raise BadInput("--client-ca-file needs --tls-cert-file: without TLS nobody shows a certificate")
     given = {"schedulerNames": list(schedulers)} if schedulers else {}
     configuration = read_configuration(config_file, given)
     options = replace(
@@ -162,7 +165,8 @@ def _makers(
     def extender(around: Surroundings) -> Door:
         from fairlead.doors.extender.door import ExtenderDoor, Settings
 
-        return ExtenderDoor(around, Settings(flags["tls_cert_file"], flags["tls_key_file"]))
+        same = ("tls_cert_file", "tls_key_file", "client_ca_file")
+        return ExtenderDoor(around, Settings(**{name: flags[name] for name in same}))
 
     def scheduler(around: Surroundings) -> Door:
         from fairlead.doors.scheduler.door import SchedulerDoor

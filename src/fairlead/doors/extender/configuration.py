@@ -38,6 +38,9 @@ class Wanted:
     ca_file: str = ""
     scheduler_kubeconfig: str = "/etc/kubernetes/scheduler.conf"
     ignorable: bool = True
+    cert_file: str = ""
+    key_file: str = ""
+    """What kube-scheduler shows us, where we ask for it."""
 
     def __post_init__(self) -> None:
         """Refuse an address that kube-scheduler could not use."""
@@ -52,14 +55,19 @@ class Wanted:
             raise BadInput(f"--url: {host} is where to listen, not where to be reached")
         if self.ca_file and split.scheme != "https":
             raise BadInput("--ca-file is for an address with https")
-        for flag, file in (
-            ("--ca-file", self.ca_file),
-            ("--scheduler-kubeconfig", self.scheduler_kubeconfig),
-        ):
+        if bool(self.cert_file) != bool(self.key_file):
+            raise BadInput("--client-cert-file and --client-key-file go together")
+        if self.cert_file and split.scheme != "https":
+            raise BadInput("--client-cert-file is for an address with https")
+        files = {
+            "--ca-file": self.ca_file,
+            "--client-cert-file": self.cert_file,
+            "--client-key-file": self.key_file,
+            "--scheduler-kubeconfig": self.scheduler_kubeconfig,
+        }
+        for flag, file in files.items():
             if file and not file.startswith("/"):
-                raise BadInput(
-                    f"{flag}: {file!r} must be a whole path: it is a file where kube-scheduler runs"
-                )
+                raise BadInput(f"{flag}: {file!r} must be a whole path, of a file where kube-scheduler runs")
 
     @property
     def resolves_everywhere(self) -> bool:
@@ -122,6 +130,8 @@ def extender_entry(wanted: Wanted) -> dict[str, Any]:
     if wanted.url.startswith("https"):
         found["enableHTTPS"] = True
         found["tlsConfig"] = {"caFile": wanted.ca_file} if wanted.ca_file else {"insecure": True}
+        if wanted.cert_file:
+            found["tlsConfig"] |= {"certFile": wanted.cert_file, "keyFile": wanted.key_file}
     return found
 
 
@@ -157,7 +167,13 @@ def kubeadm_patch(wanted: Wanted) -> list[dict[str, Any]]:
 
 def _mounted(wanted: Wanted) -> list[tuple[str, str]]:
     """The files of the host that kube-scheduler's container needs, and what their volumes are called."""
-    return [("fairlead-scheduler", FILE), *([("fairlead-ca", wanted.ca_file)] if wanted.ca_file else [])]
+    every = (
+        ("fairlead-scheduler", FILE),
+        ("fairlead-ca", wanted.ca_file),
+        ("fairlead-client-cert", wanted.cert_file),
+        ("fairlead-client-key", wanted.key_file),
+    )
+    return [(name, file) for name, file in every if file]
 
 
 def written(wanted: Wanted, *, kubeadm: bool) -> str:

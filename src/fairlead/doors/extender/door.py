@@ -28,7 +28,7 @@ from fairlead.doors.leader import lead
 from fairlead.doors.marks import LiveMarks
 from fairlead.doors.owners import OwnersOfPods
 from fairlead.doors.running import Door, Surroundings
-from fairlead.doors.shown import Files, Shown
+from fairlead.doors.shown import Callers, Files, Shown
 from fairlead.errors import BadInput, FairleadError
 from fairlead.kube.meta import ObjectMeta
 from fairlead.kube.node import Node, NodeSpec, NodeStatus
@@ -50,6 +50,8 @@ class Settings:
     tls_key_file: str = ""
     patience_s: float = PATIENCE_S
     """How long a scheduler may take to call before that is reported."""
+    client_ca_file: str = ""
+    """Who signs the certificates that callers must show; "" is anybody."""
 
     def __post_init__(self) -> None:
         """Refuse at once what could not work later."""
@@ -98,9 +100,13 @@ class ExtenderDoor(Door):
             claim_probe=self._claim_probe,
             called=self._calls.called,
             decided=self._tending.look,
+            certified_only=bool(settings.client_ca_file),
             clock=around.clock,
         )
-        self._shown = Shown()
+        self._shown = Shown(ask=bool(settings.client_ca_file))
+        self._callers = (
+            Callers(settings.client_ca_file, self._shown.trust) if settings.client_ca_file else None
+        )
         self._files = (
             Files(settings.tls_cert_file, settings.tls_key_file, None, self._shown.show)
             if settings.tls_cert_file
@@ -116,6 +122,8 @@ class ExtenderDoor(Door):
         """The definition of policies, unless they come from a file; the certificate, if there is one."""
         if not self._around.policies.policies:
             await ensure_crds(self._around.client, (POLICIES,), clock=self._around.clock)
+        if self._callers is not None:
+            self._callers.first()
         if self._files is not None:
             await self._files.first()
 
@@ -149,7 +157,7 @@ class ExtenderDoor(Door):
                     self._owners.run(),
                     self._groups.run(),
                     self._marks.run(),
-                    *([self._files.run()] if self._files is not None else []),
+                    *(one.run() for one in (self._files, self._callers) if one is not None),
                     self._be_candidate(),
                 )
             ]

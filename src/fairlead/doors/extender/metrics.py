@@ -18,7 +18,8 @@ class Metrics:
         self.calls = Counter(
             "fairlead_extender_calls_total",
             "Calls of kube-scheduler, by verb and by what became of them: "
-            "answered, refused (no node of the tier), ungoverned, malformed, unready, failed",
+            "answered, refused (no node of the tier), ungoverned, malformed, "
+            "unauthenticated, unready, failed",
             ("verb", "result"),
             registry=self.registry,
         )

@@ -21,6 +21,7 @@ from fairlead.doors.extender import wire
 from fairlead.doors.extender.deciding import Ask, Deciding, Verdict
 from fairlead.doors.extender.metrics import Metrics
 from fairlead.doors.grouping import GroupsOfPods
+from fairlead.doors.shown import certified
 from fairlead.errors import BadInput, FairleadError
 from fairlead.kube.pod import Pod
 from fairlead.policy.groups import member_of
@@ -42,6 +43,7 @@ LIMIT = 256 * 1024 * 1024
 # kube-scheduler makes one call at a time, so who sends large bodies side by side is not it.
 _LARGE = 8 * 1024 * 1024
 _READ_S = 5.0  # kube-scheduler gives up by then
+_NO_CERTIFICATE = "calls are answered only with a client certificate of --client-ca-file"
 _JSON = {"Content-Type": "application/json"}
 
 
@@ -65,9 +67,13 @@ class Endpoint:
         claim_probe: ClaimProbe,
         called: Callable[[], None] = lambda: None,
         decided: Callable[[], None] = lambda: None,
+        certified_only: bool = False,
         clock: Clock = WALL_CLOCK,
     ) -> None:
-        """`called` hears of every call, `decided` of every answer to filter that refused."""
+        """`called` hears of every call, `decided` of every answer to filter that refused.
+
+        With `certified_only`, nobody is answered who did not show a certificate.
+        """
         self._deciding = deciding
         self._groups = groups
         self._metrics = metrics
@@ -75,6 +81,7 @@ class Endpoint:
         self._claim_probe = claim_probe
         self._called = called
         self._decided = decided
+        self._certified_only = certified_only
         self._clock = clock
         self._large = asyncio.Lock()
 
@@ -100,13 +107,16 @@ class Endpoint:
         began = time.perf_counter()
         status = 200
         try:
+            if self._certified_only and not certified(http):
+                raise _Unread(401, _NO_CERTIFICATE)
             self._check_open()
             result, answer = await decide(await self._body(http))
         except _Closed as error:
             result, answer, status = "unready", _error(verb, str(error)), 503
         except _Unread as error:
             _log.info("call_refused", verb=verb, reason=str(error))
-            result, answer, status = "malformed", _error(verb, str(error)), error.status
+            result, status = "malformed" if error.status != 401 else "unauthenticated", error.status
+            answer = _error(verb, str(error))
         except BadInput as error:
             _log.info("call_refused", verb=verb, reason=str(error)[:500])
             result, answer, status = "malformed", _error(verb, str(error)[:500]), 400
@@ -116,12 +126,12 @@ class Endpoint:
         except Exception:  # noqa: BLE001 (whatever a pod makes us stumble over; the log has it all)
             _log.exception("not_decided", verb=verb)
             result, answer, status = "failed", _error(verb, "fairlead failed; its log says why"), 500
-        if result != "malformed":
+        if result not in ("malformed", "unauthenticated"):
             self._called()  # whoever sends nonsense is no scheduler
         self._metrics.calls.labels(verb, result).inc()
         self._metrics.call_s.labels(verb).observe(time.perf_counter() - began)
         response = web.Response(status=status, body=answer, headers=_JSON)
-        if result == "unready" or status in (408, 413):
+        if result == "unready" or status in (401, 408, 413):
             # Or kube-scheduler would keep the connection, and call us instead of who leads for ever.
             response.force_close()
         return response
