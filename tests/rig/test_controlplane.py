@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 import yaml
 
+from fairlead.cloud.kwok import config_maps
 from fairlead.errors import RigError
+from fairlead.nodegroups import GROUP_LABEL, read_groups
 from fairlead.rig import build
 from fairlead.rig.controlplane import ControlPlane
-from fairlead.rig.nodes import node_object
 from fairlead.rig.processes import wait_until
 from support.rig import programs
 
@@ -214,18 +215,18 @@ def test_cluster_autoscaler_brings_nodes_from_zero() -> None:
     if build.cluster_autoscaler() is None:
         pytest.skip("FAIRLEAD_CLUSTER_AUTOSCALER names no program")
     programs("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "kubectl")
-    small = node_object("small", cpu=2, labels={"group": "small"})
-    bounds = {"min": "0", "max": "2", "desired": "0"}
-    for name, value in bounds.items():
-        small["metadata"]["annotations"][f"cluster-autoscaler.kwok.nodegroup/{name}-count"] = value
+    size = {"capacity": {"cpu": "2", "memory": "4Gi"}}
+    groups = read_groups([{"name": "small", "max": 2, "instanceTypes": [size]}])
     with ControlPlane() as plane:
         plane.start_controller_manager()
         plane.start_kwok()
         plane.start_scheduler()
-        plane.start_cluster_autoscaler([small], group_label="group")
+        for config_map in config_maps(groups, "kube-system"):
+            plane.api.create("/api/v1/namespaces/kube-system/configmaps", config_map)
+        plane.start_cluster_autoscaler()
         plane.kubectl("apply", "-f", "-", stdin=deployment("web", 1))
         plane.kubectl("rollout", "status", "deployment/web", "--timeout=90s")
 
-        groups = {node["metadata"]["labels"]["group"] for node in items(plane, "nodes")}
+        found = {node["metadata"]["labels"][GROUP_LABEL] for node in items(plane, "nodes")}
 
-    assert groups == {"small"}
+    assert found == {"small"}

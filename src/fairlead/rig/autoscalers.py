@@ -5,7 +5,6 @@ Both keep their own idea of time; the arguments here make them look every second
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,7 +13,6 @@ import yaml
 
 from fairlead.errors import TooManyRequests
 from fairlead.rig.api import Api
-from fairlead.rig.nodes import KWOK_ANNOTATION
 from fairlead.rig.processes import Program, answers, wait_until
 
 __all__ = ["Run", "run_cluster_autoscaler", "run_karpenter"]
@@ -66,37 +64,21 @@ def run_karpenter(
 
 def run_cluster_autoscaler(
     run: Run,
-    api: Api,
     binary: Path,
-    templates: Sequence[Mapping[str, Any]],
     *,
-    group_label: str,
+    namespace: str,
     kubeconfig: Path,
     ports: list[int],
     arguments: Sequence[str] = (),
 ) -> Program:
-    """Cluster Autoscaler with its KWOK provider, groups taken from node templates."""
-    config = {
-        "apiVersion": "v1alpha1",
-        "readNodesFrom": "configmap",
-        "nodegroups": {"fromNodeLabelKey": group_label},
-        "nodes": {"skipTaint": True},
-        "configmap": {"name": "kwok-provider-templates"},
-    }
-    nodes = [_annotated(template) for template in templates]
-    listed = {"apiVersion": "v1", "kind": "List", "items": nodes}
-    for name, key, value in (
-        ("kwok-provider-config", "config", yaml.safe_dump(config)),
-        ("kwok-provider-templates", "templates", json.dumps(listed)),
-    ):
-        _put_config_map(api, name, {key: value})
-    own = {"POD_NAMESPACE": _NAMESPACE, "KWOK_PROVIDER_MODE": "local", "KUBECONFIG": str(kubeconfig)}
+    """Cluster Autoscaler with its KWOK provider, which reads its ConfigMaps from `namespace` once."""
+    own = {"POD_NAMESPACE": namespace, "KWOK_PROVIDER_MODE": "local", "KUBECONFIG": str(kubeconfig)}
     return run(
         "cluster-autoscaler",
         binary,
         "--cloud-provider=kwok",
         f"--kubeconfig={kubeconfig}",
-        f"--namespace={_NAMESPACE}",
+        f"--namespace={namespace}",
         f"--address=127.0.0.1:{ports[0]}",
         "--leader-elect=false",
         "--scan-interval=1s",
@@ -139,18 +121,3 @@ def _is_served(api: Api, path: str) -> bool:
         return api.exists(path)
     except TooManyRequests:
         return False  # "storage is (re)initializing": it was found, and is about to answer
-
-
-def _annotated(template: Mapping[str, Any]) -> dict[str, Any]:
-    node = json.loads(json.dumps(template))
-    node["metadata"].setdefault("annotations", {}).setdefault(KWOK_ANNOTATION, "fake")
-    assert isinstance(node, dict)
-    return node
-
-
-def _put_config_map(api: Api, name: str, data: dict[str, str]) -> None:
-    path = f"/api/v1/namespaces/{_NAMESPACE}/configmaps"
-    if api.exists(f"{path}/{name}"):
-        api.patch(f"{path}/{name}", {"data": data})
-    else:
-        api.create(path, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data})

@@ -235,12 +235,11 @@ class ControlPlane:
         )
 
     def start_cluster_autoscaler(
-        self, templates: Sequence[Mapping[str, Any]], *, group_label: str, arguments: Sequence[str] = ()
+        self, *, namespace: str = "kube-system", arguments: Sequence[str] = ()
     ) -> Program:
         """Start the Cluster Autoscaler that the environment names, with its KWOK provider.
 
-        Each template is a Node whose label `group_label` names its group and whose annotations
-        ``cluster-autoscaler.kwok.nodegroup/{min,max,desired}-count`` bound it.
+        The provider's two ConfigMaps are the caller's to create, in that namespace, before.
         """
         binary = build.cluster_autoscaler()
         if binary is None:
@@ -251,10 +250,8 @@ class ControlPlane:
             1,
             lambda ports: run_cluster_autoscaler(
                 self._launcher.run,
-                self.api,
                 binary,
-                templates,
-                group_label=group_label,
+                namespace=namespace,
                 kubeconfig=kubeconfig,
                 ports=ports,
                 arguments=arguments,
