@@ -5,18 +5,24 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
+import ssl
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fairlead.client.api import Client
+from fairlead.client.authority import Authority, KeyPair
+from fairlead.client.tls import client_context
 from fairlead.doors.failures import worst
 from fairlead.doors.files import stamp_of
+from fairlead.doors.health import serving
 from fairlead.doors.namespaces import in_namespace
+from fairlead.doors.shown import Files, Shown
 from fairlead.errors import Conflict, LeaseLost, Unreachable
 from fairlead.kube.resources import known
 from support.cluster import Cluster
+from support.wire import PATIENCE_S
 
 CONFIG_MAP = known("ConfigMap")
 
@@ -51,6 +57,56 @@ class TestStamps:
 
     def test_a_file_that_is_away_has_none(self, tmp_path: Path) -> None:
         assert stamp_of(str(tmp_path / "none")) is None
+
+
+class TestCertificatesFromFiles:
+    def write(self, folder: Path, *, certificate: bytes | None = None, key: bytes | None = None) -> None:
+        for name, content in (("tls.crt", certificate), ("tls.key", key)):
+            if content is not None:
+                (folder / "new").write_bytes(content)
+                (folder / "new").rename(folder / name)
+
+    async def test_half_of_a_renewal_is_never_shown_and_the_whole_is(self, tmp_path: Path) -> None:
+        authority, shown = Authority(), Shown()
+        old, new = (authority.server(["localhost"], ["127.0.0.1"]) for _ in range(2))
+        tried, taken = asyncio.Event(), asyncio.Event()
+
+        def show(pair: KeyPair) -> None:
+            tried.set()
+            shown.show(pair)
+            if pair == new:
+                taken.set()
+
+        self.write(tmp_path, certificate=old.public, key=old.private)
+        files = Files(str(tmp_path / "tls.crt"), str(tmp_path / "tls.key"), None, show, look_s=0.02)
+        await files.first()
+        async with (
+            serving("127.0.0.1:0", checks=dict, metrics=bytes, tls=shown.context) as url,
+            asyncio.TaskGroup() as group,
+        ):
+            following = group.create_task(files.run())
+
+            async def presented() -> bytes:
+                trusting = client_context(ca_pem=authority.pair.public.decode())
+                port = int(url.rpartition(":")[2])
+                _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting)
+                found: bytes = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+                writer.close()
+                await writer.wait_closed()
+                return found
+
+            first = await presented()
+            await tried.wait()  # the first look, at what is known
+            tried.clear()
+            self.write(tmp_path, certificate=new.public)
+            async with asyncio.timeout(PATIENCE_S):
+                await tried.wait()
+            assert await presented() == first
+            self.write(tmp_path, key=new.private)
+            async with asyncio.timeout(PATIENCE_S):
+                await taken.wait()
+            assert await presented() == ssl.PEM_cert_to_DER_cert(new.public.decode())
+            following.cancel()
 
 
 class TestNamespaces:

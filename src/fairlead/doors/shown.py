@@ -104,10 +104,17 @@ class Files:
     """
 
     def __init__(
-        self, certificate: str, key: str, authority: str | None, show: Callable[[KeyPair], None]
+        self,
+        certificate: str,
+        key: str,
+        authority: str | None,
+        show: Callable[[KeyPair], None],
+        *,
+        look_s: float = _LOOK_S,
     ) -> None:
         self._files = [certificate, key, *([authority] if authority else [])]
         self._show = show
+        self._look_s = look_s
 
     async def first(self) -> bytes:
         """Read them; BadInput says which cannot be used."""
@@ -132,7 +139,7 @@ class Files:
                     known_stamps = stamps
                 except (BadInput, ApiError, Unreachable) as error:
                     _log.warning("certificate_not_taken", reason=str(error))
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(self._look_s)
 
     def _read(self) -> tuple[KeyPair, bytes]:
         contents = []
