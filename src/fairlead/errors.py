@@ -15,6 +15,8 @@
     ├── Unreachable              no answer, or an answer that broke off: the outcome is unknown
     │   └── NotSent              no connection: nothing was sent, so nothing was applied
     ├── Missing                  something we need on the cluster is not there, and we may not make it
+    ├── Taken                    an object of a name that we need exists, and is not ours
+    ├── Overdue                  what we waited for did not happen in time
     ├── LeaseLost                a write was refused because our lease may have ended
     └── RigError                 the test control plane could not be built or started
 
@@ -130,6 +132,14 @@ class NotSent(Unreachable):
 
 class Missing(FairleadError):  # noqa: N818
     """Something that a door needs on the cluster is not there, and it may not make it: says what and how."""
+
+
+class Taken(FairleadError):  # noqa: N818
+    """An object of a name that we need exists and is somebody else's: it is never adopted."""
+
+
+class Overdue(FairleadError):  # noqa: N818
+    """What we waited for did not happen in time: says what, and the last reason seen."""
 
 
 class LeaseLost(FairleadError):  # noqa: N818

@@ -30,6 +30,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "rebalance": ("fairlead.cli.rebalance", "Bring pods back to the tier where they belong."),
     "serve": ("fairlead.cli.serve", "Several doors in one process."),
     "replay": ("fairlead.cli.replay", "Decide a recording of the scheduler again, and compare."),
+    "tenant": ("fairlead.cli.tenant", "One command per tenant: its objects, from its type, on its nodes."),
     "demo": ("fairlead.cli.demo", "The main job, told on the embedded cluster."),
 }
 

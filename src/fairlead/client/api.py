@@ -281,10 +281,12 @@ class Client:
         *,
         manager: str,
         force: bool = False,
+        dry_run: bool = False,
         subresource: str | None = None,
     ) -> Plain:
         """Server-side apply. It says the whole outcome, so it may be repeated."""
-        query = {"fieldManager": manager, "force": "true" if force else ""}
+        flags = {"force": "true" if force else "", "dryRun": "All" if dry_run else ""}
+        query = {"fieldManager": manager, **flags}
         path = object_path(resource, meta(body, "namespace"), meta(body, "name"), subresource, query=query)
         answer = await self.write(
             "PATCH", path, typed(resource, body), Repeat.GUARDED, content_type="application/apply-patch+yaml"

@@ -10,9 +10,7 @@ import asyncio
 import random
 from collections.abc import Callable
 from contextlib import aclosing
-from datetime import datetime
 
-import msgspec
 import structlog
 
 from fairlead.client.api import Client
@@ -20,7 +18,7 @@ from fairlead.client.clock import WALL_CLOCK, Clock
 from fairlead.client.reflector import Reflector
 from fairlead.client.view import Added, Modified
 from fairlead.errors import ApiError, Unreachable
-from fairlead.kube.meta import ObjectMeta, Time
+from fairlead.kube.event import Event
 from fairlead.kube.resources import known
 from fairlead.policy.fallback import PROMISES
 
@@ -79,7 +77,7 @@ class Promises:
         reflector = Reflector(
             self._client,
             _EVENT,
-            _Event,
+            Event,
             keep=_nothing,
             fields=f"reason={reason}",
             rng=self._rng,
@@ -89,38 +87,12 @@ class Promises:
             async for batch in batches:
                 for event in batch:
                     if isinstance(event, Added | Modified) and event.object.involved_object.uid:
-                        at = event.object.at() or self._clock.wall()
+                        at = event.object.at or self._clock.wall()
                         self._tell(event.object.involved_object.uid, at.timestamp())
                 if reflector.view.resume is not None:
                     self._unlisted.discard(reason)
                 if not self._unlisted:
                     self.heard.set()
-
-
-class _About(msgspec.Struct, frozen=True):
-    uid: str = ""
-
-
-class _Series(msgspec.Struct, frozen=True, rename="camel"):
-    last_observed_time: Time | None = None
-
-
-class _Event(msgspec.Struct, frozen=True, rename="camel"):
-    metadata: ObjectMeta
-    involved_object: _About = _About()
-    reason: str = ""
-    event_time: Time | None = None
-    last_timestamp: Time | None = None
-    series: _Series | None = None
-
-    def at(self) -> datetime | None:
-        """When it last happened."""
-        times = (
-            self.event_time,
-            self.last_timestamp,
-            self.series.last_observed_time if self.series is not None else None,
-        )
-        return max((time for time in times if time is not None), default=None)
 
 
 def _nothing(_: object) -> None:

@@ -1,0 +1,5 @@
+"""``fairlead tenant``: one command per tenant, several objects each."""
+
+from fairlead.cli.tenant.command import command
+
+__all__ = ["command"]

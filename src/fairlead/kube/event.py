@@ -1,0 +1,47 @@
+"""Events: what happened to an object, as others wrote it down."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from fairlead.kube.meta import Object, ObjectMeta, Time
+
+__all__ = ["Event", "Involved"]
+
+
+class Involved(Object, frozen=True, gc=False):
+    """What an event is about."""
+
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class Series(Object, frozen=True, gc=False):
+    """An event that happened again."""
+
+    last_observed_time: Time | None = None
+
+
+class Event(Object, frozen=True, gc=False):
+    """An event, whichever of the two APIs it was written through."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    involved_object: Involved = Involved()
+    type: str = ""
+    reason: str = ""
+    message: str = ""
+    event_time: Time | None = None
+    last_timestamp: Time | None = None
+    series: Series | None = None
+
+    @property
+    def at(self) -> datetime | None:
+        """When it last happened."""
+        times = (
+            self.event_time,
+            self.last_timestamp,
+            self.series.last_observed_time if self.series is not None else None,
+        )
+        return max((time for time in times if time is not None), default=None)
