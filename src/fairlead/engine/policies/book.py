@@ -37,6 +37,8 @@ from fairlead.policy.workloads import workload_of
 
 __all__ = ["PolicyBook"]
 
+_ROOM = 1000  # demands of groups for which the rule is kept; they change with every pod under ``min: pdb``
+
 
 class PolicyBook:
     """See the module. `sent` are the answers for waiting pods, by UID.
@@ -74,7 +76,7 @@ class PolicyBook:
 
     def governs(self, uid: str) -> bool:
         """Whether a waiting pod must be asked about before it is planned."""
-        governed = self._members.get(uid)
+        governed = self._members.pods.get(uid)
         return governed is not None and governed.pod.waits
 
     # What happens
@@ -97,7 +99,7 @@ class PolicyBook:
             if not names:
                 return
         self._policies = found
-        mine = [governed for governed in self._members if governed.key.policy in names]
+        mine = [governed for governed in self._members.pods.values() if governed.key.policy in names]
         for governed in mine:
             self._leave(governed.claim.uid)
         changed = [policy for policy in found if policy.name in names]
@@ -113,7 +115,7 @@ class PolicyBook:
                 if metadata.uid not in seen and any(
                     may_match(policy.spec.match, metadata.namespace, metadata.labels) for policy in changed
                 ):
-                    known = self._members.get(metadata.uid)
+                    known = self._members.pods.get(metadata.uid)
                     self._find(pod if known is None else known.pod)
 
     def _reach(self, changed: list[PlacementPolicy], nodes: Iterable[Node]) -> None:
@@ -138,7 +140,7 @@ class PolicyBook:
     def pod(self, pod: Known) -> None:
         """A pod as it now is, neither finished nor on its way out."""
         metadata = pod.metadata
-        known = self._members.get(metadata.uid)
+        known = self._members.pods.get(metadata.uid)
         if known is not None and known.stays(metadata):
             self._put(pod, known.policy, known.key, known.claim.ordinal, known.family.workload)
         else:
@@ -175,7 +177,7 @@ class PolicyBook:
             slot=mark.slot if mark is not None else None,
             ordinal=ordinal,
         )
-        known = self._members.get(uid)
+        known = self._members.pods.get(uid)
         if known is not None and known.key == key and known.claim == claim and known.pod.waits == pod.waits:
             known.pod = pod
             return
@@ -227,7 +229,7 @@ class PolicyBook:
             return
         reach = self._reaches[sent.policy.name]
         if since is not None:
-            since = max(since, reach.sent_since(sent.choice, self._members[uid].token))
+            since = max(since, reach.sent_since(sent.choice, self._members.pods[uid].token))
         if self._patience.begin(uid, now, since):
             since = self._patience.since(uid, sent.policy)
             assert since is not None
@@ -248,7 +250,7 @@ class PolicyBook:
             self._renew(kind, namespace, name)
         if news.identity:
             for uid in self._families.made_by(kind, namespace, name):
-                self._find(self._members[uid].pod)
+                self._find(self._members.pods[uid].pod)
         if news.shares:
             self._stir_within(namespace)
 
@@ -349,12 +351,14 @@ class PolicyBook:
     def _tiers_of(self, policy: PlacementPolicy, key: GroupKey) -> Tiers:
         demand, wanted = Demand(), None
         if asks_budgets(policy):
-            like = self._groups[key].makeup.alike(lambda uid: self._members[uid].family.workload)
+            like = self._groups[key].makeup.alike(lambda uid: self._members.pods[uid].family.workload)
             budgets = self._budgets.get(key.namespace, {})
             demand = demand_of_group(policy, key.namespace, like, budgets.values(), self._owners.sharing)
             wanted = desired_of_group(policy, like)
         found = self._tiers.get((policy.name, demand, wanted))
         if found is None:
+            if len(self._tiers) >= _ROOM:
+                self._tiers.clear()
             found = self._tiers[policy.name, demand, wanted] = Tiers(policy.spec.tiers, demand, wanted)
         return found
 
@@ -363,7 +367,7 @@ class PolicyBook:
             if key.policy != policy:
                 continue
             for uid in uids:
-                sent, governed = self.sent.get(uid), self._members[uid]
+                sent, governed = self.sent.get(uid), self._members.pods[uid]
                 since = self._patience.since(uid, governed.policy)
                 if since is not None and sent is not None and sent.choice.tier is not None:
                     yield Waiter(uid, governed.pod.metadata.key, sent.choice.tier, governed.token, since)

@@ -69,44 +69,35 @@ class Group:
         changes = slots.changes(tiers, everyone=everyone)
         if len(self._answers) > slots.waiting() + _ROOM:
             self._answers.clear()
-        names = [tier.name for tier in policy.spec.tiers]
-        held: dict[str, int] = {}
+        tally = _Tally(tiers, slots, numbers=numbers)
         if heeds:
-            held = {names[tier]: count for tier, count in slots.placed.items()}
             for uid in slots.ahead(slots.waiting() - len(changes)):
-                _add(held, names, sent[uid])
-        taken = {slot: names[tier] for slot, tier in slots.numbered()} if numbers else {}
-        asked = heeds or open_
+                tally.add(sent[uid])
         trying = {mark.probe for _, mark in reach.marks if mark.probe}
         found = []
-        for claim, slot in changes:
-            governed = members[claim.uid]
-            family = governed.family
-            known = None if asked or governed.token in trying else self._answers.get((slot, family))
-            if known is None:
-                others = held
-                if numbers and claim.ordinal is not None:
-                    others = held_by_number(tiers, taken.items(), slot, family.workload.replicas)
+        for uid, slot in changes:
+            governed, before = members.pods[uid], sent.get(uid)
+            mine = slot, governed.family
+            alike = not heeds and not open_ and governed.token not in trying
+            after = self._answers.get(mine) if alike else None
+            if after is None:
+                workload = governed.family.workload
                 choice = reach.choose(
                     tiers,
                     slot,
-                    family.workload,
+                    workload,
                     token=governed.token,
                     others=len(slots) - 1,
-                    held=others,
+                    held=tally.beside(slot, governed.claim.ordinal, workload.replicas),
                     now=now,
                 )
-                known = Sent(policy, slot, self._one(choice))
-                if heeds:
-                    _add(held, names, known)
-                    if numbers and choice.tier is not None:
-                        taken[slot] = names[choice.tier]
-                if not asked and governed.token not in trying:
-                    self._answers[slot, family] = known
-            before = sent.get(claim.uid)
-            sent[claim.uid] = known
-            if not known.like(before):
-                found.append((claim.uid, before))
+                after = Sent(policy, slot, self._one(choice))
+                tally.add(after)
+                if alike:
+                    self._answers[mine] = after
+            sent[uid] = after
+            if (before is None or before.choice is not after.choice) and not after.like(before):
+                found.append((uid, before))
         # A try that was claimed meanwhile changes nothing for those who were asked before.
         self._circumstances = (tiers, reach.marks, reach.tried(now), circumstances[-1])
         self._everyone = False
@@ -137,7 +128,29 @@ def _heeds_counts(tiers: Tiers, reach: Reach) -> bool:
     )
 
 
-def _add(held: dict[str, int], names: list[str], sent: Sent) -> None:
-    if sent.choice.tier is not None:
-        name = names[sent.choice.tier]
-        held[name] = held.get(name, 0) + 1
+class _Tally:
+    """What tiers hold, as one goes down the line. Of use only to groups that heed that."""
+
+    __slots__ = ("_held", "_names", "_numbered", "_taken", "_tiers")
+
+    def __init__(self, tiers: Tiers, slots: Slots, *, numbers: bool) -> None:
+        """`numbers`: ordinals decide the slots of some."""
+        self._tiers = tiers
+        self._names = [tier.name for tier in tiers.tiers]
+        self._held = {self._names[tier]: count for tier, count in slots.placed.items()}
+        self._numbered = numbers
+        self._taken = {slot: self._names[tier] for slot, tier in slots.numbered()} if numbers else {}
+
+    def beside(self, slot: int, ordinal: int | None, wanted: int | None) -> dict[str, int]:
+        """What they hold beside a slot, in a group that is to have so many pods."""
+        if self._numbered and ordinal is not None:
+            return held_by_number(self._tiers, self._taken.items(), slot, wanted)
+        return self._held
+
+    def add(self, sent: Sent) -> None:
+        """Who is next is sent there."""
+        if sent.choice.tier is not None:
+            name = self._names[sent.choice.tier]
+            self._held[name] = self._held.get(name, 0) + 1
+            if self._numbered:
+                self._taken[sent.slot] = name

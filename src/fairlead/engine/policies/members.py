@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -50,28 +50,18 @@ class Governed:
 class Members:
     """See the module. Invariant: each pod is in every index that it belongs to; no entry of one is empty."""
 
-    __slots__ = ("_on_node", "_pods", "_tokens", "waiting")
+    __slots__ = ("_on_node", "_tokens", "pods", "waiting")
 
     def __init__(self) -> None:
-        self._pods: dict[str, Governed] = {}
+        self.pods: dict[str, Governed] = {}
         self._on_node: dict[str, dict[str, None]] = {}
         self._tokens: dict[str, dict[str, None]] = {}
         self.waiting: dict[GroupKey, dict[str, None]] = {}
 
-    def __iter__(self) -> Iterator[Governed]:
-        return iter(self._pods.values())
-
-    def __getitem__(self, uid: str) -> Governed:
-        return self._pods[uid]
-
-    def get(self, uid: str) -> Governed | None:
-        """The pod, if a policy governs it."""
-        return self._pods.get(uid)
-
     def add(self, one: Governed) -> None:
         """A pod that was not there."""
         uid = one.claim.uid
-        self._pods[uid] = one
+        self.pods[uid] = one
         self._tokens.setdefault(one.token, {})[uid] = None
         if one.pod.waits:
             self.waiting.setdefault(one.key, {})[uid] = None
@@ -80,7 +70,7 @@ class Members:
 
     def remove(self, uid: str) -> Governed | None:
         """Forget a pod."""
-        one = self._pods.pop(uid, None)
+        one = self.pods.pop(uid, None)
         if one is None:
             return None
         _discard(self._tokens, one.token, uid)
@@ -92,11 +82,11 @@ class Members:
 
     def on_node(self, name: str) -> list[Governed]:
         """The pods of a node."""
-        return [self._pods[uid] for uid in self._on_node.get(name, ())]
+        return [self.pods[uid] for uid in self._on_node.get(name, ())]
 
     def probes(self, tokens: Iterable[str]) -> Probes:
         """What became of the pods that go by these tokens."""
-        mine = [self._pods[uid] for token in tokens for uid in self._tokens.get(token, ())]
+        mine = [self.pods[uid] for token in tokens for uid in self._tokens.get(token, ())]
         placed = {one.token: one.claim.tier for one in mine if one.claim.placed}
         return Probes(frozenset(one.token for one in mine), placed)
 

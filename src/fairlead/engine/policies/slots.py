@@ -167,23 +167,22 @@ class Slots:
             if claim.ordinal is not None and claim.placed and claim.tier is not None
         ]
 
-    def changes(self, tiers: Tiers, *, everyone: bool = False) -> list[tuple[Claim, int]]:
+    def changes(self, tiers: Tiers, *, everyone: bool = False) -> list[tuple[str, int]]:
         """Those who wait and their slots, oldest first, from the first on for whom something may be another
         since this was asked last; with `everyone`, all of them.
         """
         fixed, taken = self._holders(tiers)
         start = 0 if everyone else self._start()
         found, slot = [], 0
-        for order in self._line[start:]:
-            uid = order[2]
+        for _, _, uid in self._line[start:] if start else self._line:
             mine = fixed.get(uid)
             if mine is None:
                 slot = slot or self._next(start, fixed)
                 while slot in taken:
                     slot += 1
                 mine, slot = slot, slot + 1
-            self._slot_of[uid] = mine
-            found.append((self._claims[uid], mine))
+            found.append((uid, mine))
+        self._slot_of.update(found)
         self._touched, self._moved, self.recounted = None, inf, False
         return found
 
