@@ -25,8 +25,10 @@ Note = Callable[[str], None]
 _TAGS = 50
 _TAG_KEY = 128
 _TAG_VALUE = 256
-# EKS refuses labels under these.
-_RESERVED = ("kubernetes.io", "k8s.io", "eks.amazonaws.com")
+# A kubelet that is to say a label under the former, but not under the latter, does not start.
+_KUBERNETES = ("kubernetes.io", "k8s.io")
+_KUBELETS = ("node.kubernetes.io", "kubelet.kubernetes.io")
+_EKS = "eks.amazonaws.com"
 
 _HEAD = """\
 # Node groups of an EKS cluster that Cluster Autoscaler brings up from zero, and its rights to do so.
@@ -77,8 +79,12 @@ def _check(group: NodeGroup, note: Note) -> None:
             "is missing: EKS makes nodes of EC2 instance types, resources are not enough",
         )
     for key in group.labels:
-        if key.rpartition("/")[0] in _RESERVED:
-            raise BadObject(called, f"labels.{key}", f"EKS keeps {', '.join(_RESERVED)} for itself")
+        if _is_reserved(key):
+            raise BadObject(
+                called,
+                f"labels.{key}",
+                f"{', '.join((*_KUBERNETES, _EKS))} are reserved: a node that says it could not join",
+            )
     tags = demanded_tags(group, "")
     if len(tags) > _TAGS:
         raise BadObject(
@@ -100,6 +106,13 @@ def _check(group: NodeGroup, note: Note) -> None:
             )
     if len(group.zones) > 1:
         note(f"{called}: from zero Cluster Autoscaler sees only the first zone; a group for each is safer")
+
+
+def _is_reserved(key: str) -> bool:
+    domain = key.rpartition("/")[0]
+    if any(f".{domain}".endswith(f".{allowed}") for allowed in _KUBELETS):
+        return False
+    return any(f".{domain}".endswith(f".{reserved}") for reserved in (*_KUBERNETES, _EKS))
 
 
 def _settings(cluster: str | None) -> list[Item]:
@@ -344,6 +357,15 @@ def _outputs(groups: Sequence[NodeGroup]) -> list[Item]:
                     "description", "For the annotation eks.amazonaws.com/role-arn of its service account."
                 ),
                 Attribute("value", Expression("aws_iam_role.autoscaler.arn")),
+            ],
+        ),
+        Block(
+            "output",
+            ("node_role_arn",),
+            [
+                Attribute("description", "For other groups of the same cluster."),
+                Attribute("value", Expression("aws_iam_role.node.arn")),
+                Attribute("depends_on", [Expression("aws_iam_role_policy_attachment.node")]),
             ],
         ),
         Block(
