@@ -80,9 +80,11 @@ class TestMovesOfTheOther:
         takes_over(picture)
         assert picture.machine.history.in_flight("web/default/Deployment/web") is None
 
-    def test_who_leads_does_not_count_its_own_twice(self) -> None:
+    @pytest.mark.parametrize("leads", [True, False])
+    def test_who_leads_or_led_does_not_count_its_own_twice(self, leads: bool) -> None:
         picture = takes_over(following(*STRAYED))
         picture.sent(picture.move())
+        picture.machine.follow(following=not leads)
         going = picture.web("web-3", "d2", slot=3)
         going["status"]["conditions"].append(EVICTED)
         picture.add(going)

@@ -324,6 +324,9 @@ class Rebalancer:
         standing = self._groups.standing_of(pod.metadata.key, now)
         if standing is None or standing.rolling or not (short := short_of(standing)):
             return
+        flight = self.history.in_flight(standing.called)
+        if flight is not None and flight.uid == pod.metadata.uid:
+            return  # it was our own, when we led
         counts, target, tier = standing.counts, standing.target, short[0]
         for held in standing.pods:
             spare = held.tier is None or counts[held.tier] > target[held.tier]
