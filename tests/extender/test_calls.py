@@ -18,7 +18,7 @@ from fairlead.client.config import load
 from fairlead.doors.extender.server import LIMIT
 from fairlead.rig.processes import free_ports
 from support.cluster import Cluster
-from support.door import DoorProcess
+from support.door import DoorProcess, kubeconfig_of
 from support.extender import Extended, extended
 from support.faults import Faithful, FaultProxy, RequestFault
 from support.manifests import pod as manifest
@@ -217,16 +217,9 @@ async def test_nodes_are_watched_once(cluster: Cluster, tmp_path: Path) -> None:
             return None
 
     async with FaultProxy(load(str(cluster.kubeconfig)), Noting()) as proxy:
-        config = {
-            "clusters": [{"name": "a", "cluster": {"server": proxy.url}}],
-            "users": [{"name": "a", "user": {}}],
-            "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
-            "current-context": "a",
-        }
-        (tmp_path / "kubeconfig").write_text(yaml.safe_dump(config))
         (tmp_path / "policies.yaml").write_text(yaml.safe_dump(plain_policy()))
         process = DoorProcess(
-            tmp_path / "kubeconfig",
+            kubeconfig_of(proxy.url, tmp_path),
             "extender",
             "--listen=127.0.0.1:0",
             f"--policies={tmp_path / 'policies.yaml'}",

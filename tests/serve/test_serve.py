@@ -9,17 +9,21 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from support.admission import Tiered, exact
 from support.balancer import Balancer
 from support.cluster import Cluster
-from support.door import DoorProcess
-from support.policies import add_policy, serve_policies
+from support.door import DoorProcess, kubeconfig_of
+from support.policies import add_policy, plain_policy, serve_policies
 from support.wire import PATIENCE_S
+
+NOWHERE = "http://127.0.0.1:1"
 
 
 class Served(Tiered):
@@ -177,3 +181,29 @@ def test_a_flag_for_a_door_that_is_not_there_is_refused(flags: list[str], says: 
     )
     assert done.returncode == 2
     assert says in done.stderr
+
+
+@pytest.mark.parametrize("command", [["extender", "config"], ["webhook", "--unregister"]], ids=" ".join)
+def test_what_is_said_meanwhile_is_no_part_of_the_output(command: list[str], tmp_path: Path) -> None:
+    file = kubeconfig_of(NOWHERE, tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-m", "fairlead", *command, f"--kubeconfig={file}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: ")
+
+
+def test_a_file_that_cannot_be_read_is_named_with_its_flag(tmp_path: Path) -> None:
+    (tmp_path / "policies.yaml").write_text(yaml.safe_dump(plain_policy()))
+    flags = [f"--kubeconfig={kubeconfig_of(NOWHERE, tmp_path)}", f"--policies={tmp_path / 'policies.yaml'}"]
+    done = subprocess.run(
+        [sys.executable, "-m", "fairlead", "extender", *flags, "--tls-cert-file=/no", "--tls-key-file=/no"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "--tls-cert-file /no: " in done.stderr

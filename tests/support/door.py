@@ -12,7 +12,22 @@ import time
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from support.wire import PATIENCE_S
+
+
+def kubeconfig_of(server: str, folder: Path) -> Path:
+    """A kubeconfig for a server that asks nobody who they are, or for none at all."""
+    config = {
+        "clusters": [{"name": "a", "cluster": {"server": server}}],
+        "users": [{"name": "a", "user": {}}],
+        "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+        "current-context": "a",
+    }
+    file = folder / "kubeconfig"
+    file.write_text(yaml.safe_dump(config))
+    return file
 
 
 class DoorProcess:

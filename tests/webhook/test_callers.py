@@ -21,7 +21,7 @@ from fairlead.errors import BadInput
 from fairlead.rig.controlplane import ControlPlane
 from fairlead.rig.processes import free_ports, wait_until
 from support.admission import TIER
-from support.door import DoorProcess
+from support.door import DoorProcess, kubeconfig_of
 from support.manifests import pod
 from support.policies import ON_DEMAND, SPOT, plain_policy
 from support.reviews import Caller, guarded, review
@@ -29,12 +29,6 @@ from support.rig import programs
 from support.wire import PATIENCE_S
 
 API_SERVER = "kube-apiserver"
-NOWHERE = {
-    "clusters": [{"name": "a", "cluster": {"server": "https://127.0.0.1:1"}}],
-    "users": [{"name": "a", "user": {}}],
-    "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
-    "current-context": "a",
-}
 
 
 async def nothing(obj: dict[str, Any], namespace: str, *, dry_run: bool) -> Answer:
@@ -87,8 +81,7 @@ async def test_another_authority_is_believed_from_the_next_connection_on() -> No
 
 
 def test_a_file_without_certificates_is_refused_at_once(tmp_path: Path) -> None:
-    kubeconfig, file = tmp_path / "kubeconfig", tmp_path / "callers.pem"
-    kubeconfig.write_text(yaml.safe_dump(NOWHERE))
+    kubeconfig, file = kubeconfig_of("https://127.0.0.1:1", tmp_path), tmp_path / "callers.pem"
     for text in (None, "", "nonsense"):
         if text is not None:
             file.write_text(text)

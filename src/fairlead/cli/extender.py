@@ -163,7 +163,9 @@ def _service_url(options: Options, service: str, *, https: bool) -> str:
     from fairlead.client.api import Client
     from fairlead.client.connection import Connection
     from fairlead.doors.extender.configuration import service_url
-    from fairlead.doors.running import event_loop, own_namespace
+    from fairlead.doors.running import configure_logging, event_loop, own_namespace
+
+    configure_logging(options.log_format, options.log_level)  # or it would go to standard output
 
     async def look() -> str:
         target = kubeconfig.load(options.kubeconfig or None, context=options.context or None)

@@ -152,8 +152,10 @@ def _unregister(options: Options) -> None:
     from fairlead.client import config as kubeconfig
     from fairlead.client.api import Client
     from fairlead.client.connection import Connection
-    from fairlead.doors.running import event_loop, own_namespace
+    from fairlead.doors.running import configure_logging, event_loop, own_namespace
     from fairlead.doors.webhook.registration import unregister
+
+    configure_logging(options.log_format, options.log_level)  # or it would go to standard output
 
     async def take_away() -> list[str]:
         target = kubeconfig.load(options.kubeconfig or None, context=options.context or None)

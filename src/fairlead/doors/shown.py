@@ -112,7 +112,9 @@ class Files:
         *,
         look_s: float = _LOOK_S,
     ) -> None:
-        self._files = [certificate, key, *([authority] if authority else [])]
+        every = {"--tls-cert-file": certificate, "--tls-key-file": key, "--tls-ca-file": authority}
+        self._flags = {flag: file for flag, file in every.items() if file}
+        self._files = list(self._flags.values())
         self._show = show
         self._look_s = look_s
 
@@ -143,11 +145,11 @@ class Files:
 
     def _read(self) -> tuple[KeyPair, bytes]:
         contents = []
-        for file in self._files:
+        for flag, file in self._flags.items():
             try:
                 contents.append(Path(file).read_bytes())
             except OSError as error:
-                raise BadInput(f"{file}: {error.strerror or error}") from error
+                raise BadInput(f"{flag} {file}: {error.strerror or error}") from error
         pair = KeyPair(contents[0], contents[1])
         return pair, contents[2] if len(contents) > 2 else b""
 
