@@ -1,4 +1,4 @@
-"""Spot lost and back, nothing to be had, burst and back: webhook and rebalancer beside a cluster."""
+"""Nothing to be had, burst and back, replicas that end: webhook and rebalancer beside a cluster."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import os
 import signal
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,8 @@ import pytest
 
 from support.admission import TIER
 from support.manifests import budget, deployment
-from support.rebalancing import PACE, Rebalanced
+from support.rebalancing import PACE, Rebalanced, least_ready
 from support.wire import PATIENCE_S
-from support.workloads import is_ready
 
 Manifest = dict[str, Any]
 
@@ -26,53 +24,11 @@ Manifest = dict[str, Any]
 NEVER = {"after": "1h", "coolDown": "10m"}
 
 
-def least_ready(moments: Iterator[list[Manifest]]) -> int:
-    """The lowest number of Ready pods, not on their way out, at any moment."""
-    return min(
-        sum(is_ready(one) and "deletionTimestamp" not in one["metadata"] for one in pods) for pods in moments
-    )
-
-
 def spot_and_on_demand(corner: Rebalanced, **spec: Any) -> Manifest:
     """A policy that keeps what a budget demands off spot."""
     own = corner.corner
     tiers = (own.tier("spot", volatile=True), own.tier("on-demand", min="pdb"))
     return own.policy("web", *tiers, rebalance=PACE, **{"fallback": NEVER, **spec})
-
-
-@pytest.mark.slow
-def test_all_spot_lost_at_once_never_takes_a_workload_below_its_budget(corner: Rebalanced) -> None:
-    corner.corner.nodes()
-    corner.running(spot_and_on_demand(corner))
-    corner.cluster.create(budget("web", {"app": "web"}, minAvailable=4))
-    corner.corner.deploy("web", 10)
-    corner.lies("web", spot=6, on_demand=4)
-
-    with corner.corner.watching("web") as moments:
-        corner.lose(*corner.nodes("spot"))
-        corner.lies("web", on_demand=10)
-        corner.corner.nodes(spot=2, on_demand=0)
-        corner.lies("web", spot=6, on_demand=4)
-        assert least_ready(moments()) >= 4
-
-
-@pytest.mark.slow
-def test_all_spot_lost_during_a_rollout_never_takes_a_workload_below_its_budget(corner: Rebalanced) -> None:
-    corner.corner.nodes()
-    corner.running(spot_and_on_demand(corner))
-    corner.cluster.create(budget("web", {"app": "web"}, minAvailable=4))
-    corner.corner.deploy("web", 10)
-    corner.lies("web", spot=6, on_demand=4)
-
-    with corner.corner.watching("web") as moments:
-        corner.cluster.patch(
-            "Deployment", "web", {"spec": {"template": {"metadata": {"labels": {"v": "2"}}}}}
-        )
-        corner.lose(*corner.nodes("spot"))
-        corner.lies("web", on_demand=10)
-        corner.corner.nodes(spot=2, on_demand=0)
-        corner.lies("web", spot=6, on_demand=4)
-        assert least_ready(moments()) >= 4
 
 
 @pytest.mark.slow
@@ -94,61 +50,6 @@ def test_all_spot_lost_never_takes_two_workloads_below_the_budget_they_share(cor
         own.nodes(spot=2, on_demand=0)
         corner.lies("shop", spot=2, on_demand=6)
         assert least_ready(moments()) >= 6
-
-
-@pytest.mark.slow
-def test_without_a_budget_ready_pods_never_drop_below_the_min(corner: Rebalanced) -> None:
-    own = corner.corner
-    own.nodes()
-    corner.running(own.policy("web", rebalance=PACE, fallback=NEVER))
-    own.deploy("web", 10)
-    corner.lies("web", spot=7, on_demand=3)
-
-    with own.watching("web") as moments:
-        corner.lose(*corner.nodes("spot"))
-        corner.lies("web", on_demand=10)
-        own.nodes(spot=2, on_demand=0)
-        corner.lies("web", spot=7, on_demand=3)
-        assert least_ready(moments()) >= 3
-
-
-@pytest.mark.slow
-def test_all_spot_lost_and_back_through_our_own_scheduler(corner: Rebalanced) -> None:
-    corner.corner.nodes()
-    name = f"--scheduler-name={corner.cluster.unique('fairlead')}"
-    corner.write(spot_and_on_demand(corner))
-    corner.door("scheduler", name, "--leader-elect=false").wait_for("synced")
-    corner.start(name).wait_for("synced")
-    corner.cluster.create(budget("web", {"app": "web"}, minAvailable=4))
-    corner.corner.deploy("web", 10, pods={"schedulerName": corner.cluster.unique("fairlead")})
-    corner.lies("web", spot=6, on_demand=4)
-
-    with corner.corner.watching("web") as moments:
-        corner.lose(*corner.nodes("spot"))
-        corner.lies("web", on_demand=10)
-        corner.corner.nodes(spot=2, on_demand=0)
-        corner.lies("web", spot=6, on_demand=4)
-        assert least_ready(moments()) >= 4
-
-
-@pytest.mark.slow
-def test_nodes_that_are_cordoned_and_then_drained_by_somebody_else(corner: Rebalanced) -> None:
-    corner.corner.nodes()
-    corner.running(spot_and_on_demand(corner))
-    corner.cluster.create(budget("web", {"app": "web"}, minAvailable=4))
-    corner.corner.deploy("web", 10)
-    corner.lies("web", spot=6, on_demand=4)
-
-    with corner.corner.watching("web") as moments:
-        doomed = corner.nodes("spot")
-        corner.cordon(*doomed)
-        corner.drain(*doomed)
-        corner.lies("web", on_demand=10)
-        for name in doomed:
-            corner.cluster.delete("Node", name)
-        corner.corner.nodes(spot=2, on_demand=0)
-        corner.lies("web", spot=6, on_demand=4)
-        assert least_ready(moments()) >= 4
 
 
 @pytest.mark.slow

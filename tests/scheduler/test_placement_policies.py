@@ -14,11 +14,9 @@ import pytest
 from fairlead.policy.names import POLICIES
 from support.admission import exact
 from support.cluster import Cluster
-from support.manifests import budget, stateful_set
 from support.policies import add_policy, serve_policies
 from support.rebalancing import PACE
 from support.scheduled_tiers import ByScheduler, by_scheduler
-from support.workloads import is_ready
 
 Manifest = dict[str, Any]
 
@@ -40,22 +38,6 @@ def off_spot(corner: ByScheduler, least: int | str, **spec: Any) -> Manifest:
     return own.policy("web", *tiers, rebalance=PACE, **{"fallback": NEVER, **spec})
 
 
-def least_ready(moments: Iterator[list[Manifest]]) -> int:
-    """The lowest number of Ready pods, not on their way out, at any moment."""
-    return min(
-        sum(is_ready(one) and "deletionTimestamp" not in one["metadata"] for one in pods) for pods in moments
-    )
-
-
-def test_three_of_ten_are_on_demand_and_the_split_follows_every_scaling(corner: ByScheduler):
-    corner.corner.nodes()
-    corner.policies(corner.corner.policy())
-    corner.deploy("web", 10)
-    for number in (10, 25, 4, 17, 1, 10):
-        corner.corner.scale("web", number)
-        assert corner.corner.settled("web", number) == exact(number)
-
-
 def test_slots_of_the_webhook_are_the_schedulers(corner: ByScheduler):
     corner.corner.nodes()
     governing = corner.corner.policy()
@@ -72,35 +54,6 @@ def test_slots_of_the_webhook_are_the_schedulers(corner: ByScheduler):
     assert slots == list(range(1, 13))
 
 
-def test_a_stateful_sets_ordinals_are_its_slots(corner: ByScheduler):
-    corner.corner.nodes()
-    corner.policies(corner.corner.policy())
-    corner.cluster.create(stateful_set("db", 5, pods=corner.corner.here({"schedulerName": corner.scheduler})))
-    assert corner.corner.settled("db", 5) == exact(5)
-    slots = {one["metadata"]["name"]: one["metadata"]["annotations"] for one in corner.corner.pods("db")}
-    assert [slots[f"db-{n}"]["fairlead.dev/slot"] for n in range(5)] == ["1", "2", "3", "4", "5"]
-
-
-@pytest.mark.slow
-def test_a_rollout_never_takes_on_demand_below_the_min(corner: ByScheduler):
-    corner.corner.nodes()
-    corner.policies(corner.corner.policy())
-    corner.deploy("web", 10)
-    assert corner.corner.settled("web", 10) == exact(10)
-    with corner.corner.watching("web") as moments:
-        template = {"spec": {"template": {"metadata": {"annotations": {"rolled": "out"}}}}}
-        corner.cluster.patch("Deployment", "web", template)
-        corner.cluster.wait(
-            lambda: (
-                all("rolled" in one["metadata"]["annotations"] for one in corner.corner.pods("web"))
-                and corner.corner.is_settled("web", 10, exact(10))
-            ),
-            "the rollout to be over",
-        )
-        # A pod that is new is not Ready at once: what is missing is never more than what is yet to come.
-        assert min(corner.corner.serving(pods)["on-demand"] for pods in moments()) >= 2
-
-
 def test_policies_of_the_cluster_come_and_go_while_it_runs(corner: ByScheduler):
     corner.corner.nodes()
     serve_policies(corner.cluster)
@@ -114,72 +67,6 @@ def test_policies_of_the_cluster_come_and_go_while_it_runs(corner: ByScheduler):
     assert corner.corner.settled("web", 5) == {"on-demand": 2, "spot": 3}
     tiers = {one["metadata"]["annotations"]["fairlead.dev/policy"] for one in corner.corner.pods("web")}
     assert tiers == {made["metadata"]["name"]}
-
-
-@pytest.mark.slow
-def test_all_spot_lost_at_once_never_takes_a_workload_below_its_budget(corner: ByScheduler):
-    corner.corner.nodes()
-    corner.running(off_spot(corner, "pdb"))
-    corner.cluster.create(budget("web", {"app": "web"}, minAvailable=4))
-    corner.deploy("web", 10)
-    corner.lies("web", spot=6, on_demand=4)
-    with corner.corner.watching("web") as moments:
-        corner.lose(*corner.nodes("spot"))
-        corner.lies("web", on_demand=10)
-        corner.corner.nodes(spot=2, on_demand=0)
-        corner.lies("web", spot=6, on_demand=4)
-        assert least_ready(moments()) >= 4
-
-
-@pytest.mark.slow
-def test_spot_lost_during_a_rollout_leaves_what_the_budget_demands(corner: ByScheduler):
-    corner.corner.nodes()
-    corner.running(off_spot(corner, "pdb"))
-    corner.cluster.create(budget("web", {"app": "web"}, minAvailable=4))
-    rolling = {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 3}}}
-    corner.deploy("web", 10, **rolling)
-    corner.lies("web", spot=6, on_demand=4)
-    with corner.corner.watching("web") as moments:
-        template = {"spec": {"template": {"metadata": {"annotations": {"rolled": "out"}}}}}
-        corner.cluster.patch("Deployment", "web", template)
-        corner.cluster.wait(
-            lambda: any("rolled" in one["metadata"]["annotations"] for one in corner.corner.pods("web")),
-            "the rollout to begin",
-        )
-        corner.lose(*corner.nodes("spot"))
-        corner.lies("web", on_demand=10)
-        assert least_ready(moments()) >= 4
-
-
-@pytest.mark.slow
-def test_without_a_budget_ready_never_drops_below_the_min(corner: ByScheduler):
-    corner.corner.nodes()
-    corner.running(off_spot(corner, "30%"))
-    corner.deploy("web", 10)
-    corner.lies("web", spot=7, on_demand=3)
-    with corner.corner.watching("web") as moments:
-        corner.lose(*corner.nodes("spot"))
-        corner.lies("web", on_demand=10)
-        assert least_ready(moments()) >= 3
-
-
-@pytest.mark.slow
-def test_nodes_that_are_cordoned_and_then_drained_by_somebody_else(corner: ByScheduler):
-    corner.corner.nodes()
-    corner.running(off_spot(corner, "pdb"))
-    corner.cluster.create(budget("web", {"app": "web"}, minAvailable=4))
-    corner.deploy("web", 10)
-    corner.lies("web", spot=6, on_demand=4)
-    with corner.corner.watching("web") as moments:
-        doomed = corner.nodes("spot")
-        corner.cordon(*doomed)
-        corner.drain(*doomed)
-        corner.lies("web", on_demand=10)
-        for name in doomed:
-            corner.cluster.delete("Node", name)
-        corner.corner.nodes(spot=2, on_demand=0)
-        corner.lies("web", spot=6, on_demand=4)
-        assert least_ready(moments()) >= 4
 
 
 def test_where_a_tier_has_no_room_pods_move_on_without_being_deleted(corner: ByScheduler):

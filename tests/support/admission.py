@@ -139,6 +139,17 @@ class Tiered:
         items = self.cluster.list("Pod", labelSelector=f"app={app}")["items"]
         return len(items) == number and all(map(is_ready, items)) and self.split(items) == split
 
+    def marked(self, app: str, number: int | None = None) -> None:
+        """Wait until a workload's pods carry their slots, on which scaling down depends."""
+
+        def look() -> bool:
+            pods = self.pods(app)
+            return (number is None or len(pods) == number) and all(
+                SLOT in one["metadata"].get("annotations", {}) for one in pods
+            )
+
+        self.cluster.wait(look, f"the slots of {app}")
+
     @contextlib.contextmanager
     def rebalancing(self) -> Iterator[DoorProcess]:
         """A rebalancer with the webhook's policies, inside the block."""

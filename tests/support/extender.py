@@ -13,7 +13,7 @@ import yaml
 
 from fairlead.doors.extender.configuration import Wanted, extender_entry
 from fairlead.rig.controlplane import ControlPlane
-from support.admission import SLOT, Manifest, Tiered
+from support.admission import Manifest, Tiered
 from support.balancer import Balancer
 from support.cluster import Cluster
 from support.door import DoorProcess
@@ -78,17 +78,6 @@ class Extended(Tiered):
             found.wait_for("answering")
         return found
 
-    def rebalance(self) -> DoorProcess:
-        """A rebalancer beside the extender, with the same policies."""
-        found = DoorProcess(
-            self.cluster.kubeconfig,
-            "rebalance",
-            f"--system-namespace={self.system}",
-            f"--policies={self._file}",
-        )
-        self.replicas.append(found)
-        return found
-
     def post(self, verb: str, body: bytes | Manifest) -> tuple[int, Any]:
         """Call as kube-scheduler would; the status, and what was said."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
@@ -123,29 +112,9 @@ class Extended(Tiered):
                 for name in self.cluster.add_nodes(number, labels={"capacity": tier, **more}, **shape):
                     self._tier_of[name] = tier
 
-    def marked(self, app: str, number: int | None = None) -> None:
-        """Wait until a workload's pods carry their slots, on which scaling down depends."""
-
-        def look() -> bool:
-            pods = self.pods(app)
-            return (number is None or len(pods) == number) and all(
-                SLOT in one["metadata"].get("annotations", {}) for one in pods
-            )
-
-        self.cluster.wait(look, f"the slots of {app}")
-
     def of_tier(self, tier: str) -> list[str]:
         """The names of a tier's nodes."""
         return [name for name, own in self._tier_of.items() if own == tier]
-
-    def lose(self, tier: str) -> None:
-        """Take all nodes of a tier away at once, with what ran on them: pod GC would take a minute."""
-        lost = self.of_tier(tier)
-        for name in lost:
-            self.cluster.delete("Node", name)
-        for one in self.cluster.list("Pod")["items"]:
-            if one["spec"].get("nodeName") in lost:
-                self.cluster.try_delete("Pod", one["metadata"]["name"], gracePeriodSeconds=0)
 
     def cordon(self, tier: str, cordoned: bool) -> None:
         for name in self.of_tier(tier):

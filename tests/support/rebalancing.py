@@ -17,7 +17,7 @@ from support.cluster import Cluster
 from support.door import DoorProcess
 from support.workloads import is_ready
 
-__all__ = ["Rebalanced", "rebalanced"]
+__all__ = ["PACE", "Rebalanced", "least_ready", "rebalanced"]
 
 Manifest = dict[str, Any]
 
@@ -60,8 +60,16 @@ class Rebalanced:
         self.doors.append(door)
         return door
 
+    def here(self, pods: Manifest | None = None) -> Manifest:
+        """Where and by whom pods are to be placed."""
+        return self.corner.here(pods)
+
+    def deploy(self, name: str, replicas: int, *, pods: Manifest | None = None, **spec: Any) -> None:
+        """A Deployment of such pods."""
+        self.corner.deploy(name, replicas, pods=self.here(pods), **spec)
+
     def running(self, *policies: Manifest) -> DoorProcess:
-        """Webhook and rebalancer, at work."""
+        """Door and rebalancer, at work."""
         self.policies(*policies)
         door = self.start()
         door.wait_for("synced")
@@ -162,3 +170,10 @@ def rebalanced(cluster: Cluster, folder: Path) -> Iterator[Rebalanced]:
         finally:
             for door in own.doors:
                 door.close()
+
+
+def least_ready(moments: Iterator[list[Manifest]]) -> int:
+    """The lowest number of Ready pods, not on their way out, at any moment."""
+    return min(
+        sum(is_ready(one) and "deletionTimestamp" not in one["metadata"] for one in pods) for pods in moments
+    )

@@ -48,9 +48,8 @@ class ByScheduler(Rebalanced):
         door.wait_for("synced")
         return door
 
-    def deploy(self, name: str, replicas: int, **spec: Any) -> None:
-        """A Deployment of pods that ask for our scheduler."""
-        self.corner.deploy(name, replicas, pods={"schedulerName": self.scheduler}, **spec)
+    def here(self, pods: Manifest | None = None) -> Manifest:
+        return super().here({"schedulerName": self.scheduler} | (pods or {}))
 
 
 @contextlib.contextmanager

@@ -7,26 +7,10 @@ from typing import Any
 
 import pytest
 
-from support.admission import SLOT, TIER, Tiered, exact
+from support.admission import TIER, Tiered, exact
 from support.custom import custom_resource
-from support.manifests import budget, job, owned_by, pod, scheduled_pod, stateful_set
+from support.manifests import budget, job, owned_by, pod, scheduled_pod
 from support.workloads import rolled_out
-
-
-def test_a_single_replica_goes_on_demand(corner: Tiered) -> None:
-    corner.nodes()
-    corner.run()
-    corner.deploy("one", 1)
-
-    assert corner.settled("one", 1) == {"on-demand": 1}
-
-
-def test_thirty_percent_of_ten_is_exactly_three(corner: Tiered) -> None:
-    corner.nodes()
-    corner.run()
-    corner.deploy("ten", 10)
-
-    assert corner.settled("ten", 10) == {"on-demand": 3, "spot": 7}
 
 
 @pytest.mark.parametrize(
@@ -43,58 +27,6 @@ def test_the_min_decides_how_many_are_safe(corner: Tiered, least: Any, split: di
     corner.deploy("six", 6)
 
     assert corner.settled("six", 6) == split
-
-
-def test_a_single_replica_has_a_tier_of_its_own_where_no_min_asks_for_it(corner: Tiered) -> None:
-    corner.nodes()
-    corner.run(corner.policy("web", corner.tier("spot"), corner.tier("on-demand"), singleReplica="on-demand"))
-    corner.deploy("one", 1)
-    corner.deploy("two", 2)
-
-    assert corner.settled("one", 1) == {"on-demand": 1}
-    assert corner.settled("two", 2) == {"spot": 2}
-
-
-def test_a_stateful_set_has_its_ordinals_for_slots(corner: Tiered) -> None:
-    corner.nodes()
-    corner.run()
-    corner.cluster.create(stateful_set("db", 5, pods=corner.here()))
-
-    assert corner.settled("db", 5) == {"on-demand": 2, "spot": 3}
-    slots = {one["metadata"]["name"]: one["metadata"]["annotations"][SLOT] for one in corner.pods("db")}
-    assert slots == {f"db-{ordinal}": str(ordinal + 1) for ordinal in range(5)}
-
-
-@pytest.mark.slow
-def test_at_every_quiet_point_of_scaling_the_split_is_exact(corner: Tiered) -> None:
-    corner.nodes()
-    corner.run(replicas=2)
-    corner.deploy("web", 10)
-    assert corner.settled("web", 10) == exact(10)
-
-    for number in (50, 4, 20, 1, 10, 0):
-        corner.scale("web", number)
-        assert corner.settled("web", number) == exact(number), number
-
-
-@pytest.mark.slow
-def test_while_a_rollout_surges_the_min_is_held_at_every_moment(corner: Tiered) -> None:
-    corner.nodes()
-    corner.run(replicas=2)
-    rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "30%", "maxUnavailable": 0}}
-    corner.deploy("web", 10, strategy=rolling)
-    assert corner.settled("web", 10) == exact(10)
-
-    with corner.watching("web") as moments:
-        for image in ("second", "third"):
-            template = {"spec": {"containers": [{"name": "main", "image": image}]}}
-            corner.cluster.patch("Deployment", "web", {"spec": {"template": template}}, "strategic")
-            rolled_out(corner.cluster, "web", 10)
-            assert corner.settled("web", 10) == exact(10)
-        seen = [corner.serving(pods)["on-demand"] for pods in moments()]
-
-    assert len(seen) > 40
-    assert min(seen) >= 3
 
 
 @pytest.mark.slow
