@@ -20,7 +20,7 @@ from fairlead.kube.decode import unfolded_size
 if TYPE_CHECKING:
     from yaml.nodes import MappingNode
 
-__all__ = ["read_objects"]
+__all__ = ["read_bytes", "read_objects"]
 
 # A document may hold its anchors' content this many times over in all; the largest clusters have less.
 _UNFOLDED = 50_000_000
@@ -39,7 +39,7 @@ def read_objects(files: Sequence[str]) -> Iterator[Any]:
         shown = "standard input" if name == "-" else name
         empty = True
         try:
-            for document in _documents(shown, _read(name)):
+            for document in _documents(shown, read_bytes(name)):
                 if document is None:
                     continue
                 if not isinstance(document, dict):
@@ -52,7 +52,8 @@ def read_objects(files: Sequence[str]) -> Iterator[Any]:
             raise BadInput(f"no objects in {shown}")
 
 
-def _read(name: str) -> bytes:
+def read_bytes(name: str) -> bytes:
+    """A file as it is; ``-`` is standard input."""
     if name == "-":
         return sys.stdin.buffer.read()
     path = Path(name)

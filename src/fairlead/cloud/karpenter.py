@@ -14,7 +14,7 @@ from fairlead.kube.quantity import format_bytes, format_milli, milli, value
 from fairlead.nodegroups import NodeGroup
 from fairlead.nodegroups.catalog import GPU
 
-__all__ = ["Provider", "node_pools"]
+__all__ = ["KWOK_CPUS", "KWOK_GIB", "KWOK_ZONES", "Provider", "node_pools"]
 
 Provider = Literal["aws", "kwok"]
 Note = Callable[[str], None]
@@ -24,9 +24,9 @@ _CLASSES = {
     "kwok": ("karpenter.kwok.sh", "KWOKNodeClass"),
 }
 # The sizes that the KWOK provider has: cpus, and GiB for each of them.
-_KWOK_CPUS = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256)
-_KWOK_GIB = (2, 4, 8)
-_KWOK_ZONES = ("test-zone-a", "test-zone-b", "test-zone-c", "test-zone-d")
+KWOK_CPUS = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256)
+KWOK_GIB = (2, 4, 8)
+KWOK_ZONES = ("test-zone-a", "test-zone-b", "test-zone-c", "test-zone-d")
 _GIB = 2**30
 
 Size = tuple[int, int]
@@ -127,8 +127,8 @@ def _on_kwok(group: NodeGroup, called: str, note: Note) -> tuple[dict[str, list[
     picked = next(
         (
             (cpus, gib)
-            for cpus in _KWOK_CPUS
-            for gib in (cpus * of_each for of_each in _KWOK_GIB)
+            for cpus in KWOK_CPUS
+            for gib in (cpus * of_each for of_each in KWOK_GIB)
             if cpus * 1000 >= cpu and gib * _GIB >= memory
         ),
         None,
@@ -143,11 +143,11 @@ def _on_kwok(group: NodeGroup, called: str, note: Note) -> tuple[dict[str, list[
             f"{called}: Karpenter's KWOK provider has no type of {_said((cpu, memory))}: "
             f"its nodes will have {_said(size)}"
         )
-    zones = [zone for zone in group.zones if zone in _KWOK_ZONES]
+    zones = [zone for zone in group.zones if zone in KWOK_ZONES]
     if len(zones) < len(group.zones):
         note(
             f"{called}: zones that Karpenter's KWOK provider does not have are left out; "
-            f"it has {', '.join(_KWOK_ZONES)}"
+            f"it has {', '.join(KWOK_ZONES)}"
         )
     return {
         "karpenter.kwok.sh/instance-cpu": [str(picked[0])],

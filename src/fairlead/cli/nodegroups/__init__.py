@@ -9,6 +9,7 @@ from fairlead.cli.lazy import Lazy
 __all__ = ["command"]
 
 _COMMANDS = {
+    "doctor": ("fairlead.cli.nodegroups.doctor", "Why a pod gets no node from zero, and what to do."),
     "karpenter": ("fairlead.cli.nodegroups.karpenter", "NodePools for Karpenter."),
     "kwok": ("fairlead.cli.nodegroups.kwok", "The ConfigMaps of Cluster Autoscaler's KWOK provider."),
     "terraform": ("fairlead.cli.nodegroups.terraform", "Terraform for EKS and Cluster Autoscaler."),

@@ -106,6 +106,8 @@ class CloudState(Object, frozen=True, gc=False):
     describe_nodegroup: Access = "unknown"
     permissions: dict[str, Access] = {}
     autoscaler_role: str = ""
+    unread: dict[str, str] = {}
+    """What whoever took it could not read (action → reason)."""
 
     def to_plain(self) -> dict[str, Any]:
         """As JSON has it; `read_state` reads it back."""
@@ -186,4 +188,5 @@ def _merged(one: CloudState, other: CloudState) -> CloudState:
         ),
         permissions={**one.permissions, **other.permissions},
         autoscaler_role=other.autoscaler_role or one.autoscaler_role,
+        unread={**one.unread, **other.unread},
     )

@@ -1,0 +1,290 @@
+"""``fairlead nodegroups doctor``: why a pod gets no node from zero, and what to do about it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairlead.cli.nodegroups.reading import file_option, note, read_given
+
+if TYPE_CHECKING:
+    from fairlead.cloud.account import Account
+    from fairlead.cloud.doctor import CaSettings, Report, TagChange, Verdict
+    from fairlead.nodegroups.aws import CloudState
+
+__all__ = ["command"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What the flags say of where to look."""
+
+    aws: bool
+    from_file: str
+    objects: tuple[str, ...]
+    kubeconfig: str
+    context: str
+    ca_log: str
+    pod: str
+
+    @property
+    def live(self) -> bool:
+        """Whether a cluster is asked."""
+        return bool(self.kubeconfig or self.context or (self.pod and not self.objects))
+
+
+@click.command(
+    "doctor",
+    epilog="""\b
+Examples:
+  An account as it was once seen, and the log of its Cluster Autoscaler:
+    fairlead nodegroups doctor -f examples/node-groups.yaml --from-file examples/doctor/mended.json
+  With --aws instead of --from-file the account itself, and with --fix, mended.
+
+Exits with 0 when nothing is wrong (risks may be), with 1 when something is, with 2 when the input cannot
+be used.
+""",
+)
+@file_option
+@click.option("--aws", is_flag=True, help="Look into the AWS account (Auto Scaling, EKS, IAM), with boto3.")
+@click.option("--from-file", default="", metavar="FILE", help="A dump of --save, or the AWS CLI's answers.")
+@click.option("--save", default="", metavar="FILE", help="Write what --aws read, for --from-file elsewhere.")
+@click.option("--cluster", default="", metavar="NAME", help="The EKS cluster; not needed if there is one.")
+@click.option("--region", default="", metavar="NAME", help="Another region than the AWS CLI's.")
+@click.option("--profile", default="", metavar="NAME", help="Another profile than the AWS CLI's.")
+@click.option("--ca-log", default="", metavar="FILE", help="Cluster Autoscaler's log; - is standard input.")
+@click.option("--ca-version", default="", metavar="X.Y.Z", help="Its version, if no Deployment tells.")
+@click.option("--ca-role", default="", metavar="ARN", help="Its IAM role, if no ServiceAccount tells.")
+@click.option("--as-autoscaler", is_flag=True, help="The AWS credentials are the autoscaler's own.")
+@click.option("--pod", default="", metavar="NAMESPACE/NAME", help="Only this pod; by default all that wait.")
+@click.option(
+    "--objects",
+    multiple=True,
+    metavar="FILE",
+    help="What the cluster has, as kubectl get -o yaml prints it. Repeatable.",
+)
+@click.option("--kubeconfig", default="", metavar="FILE", help="Read the cluster itself.")
+@click.option("--context", default="", metavar="NAME", help="The same, by another context than the current.")
+@click.option("--fix", is_flag=True, help="Set the tags that are missing or wrong; shows them and asks.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json", "yaml"]),
+    default="table",
+    show_default=True,
+    help="Form.",
+)
+def command(
+    *,
+    file: str,
+    save: str,
+    cluster: str,
+    region: str,
+    profile: str,
+    ca_version: str,
+    ca_role: str,
+    as_autoscaler: bool,
+    fix: bool,
+    yes: bool,
+    output: str,
+    **where: Any,
+) -> None:
+    """Say of each group and each pod that waits whether scale-up from zero would work, and why not.
+
+    Known causes are named, each with its evidence and the exact fix, most likely first. With --fix, tags are
+    set on Auto Scaling groups, and everything is looked at again; nothing else is ever changed.
+    """
+    from fairlead.cloud.account import Account
+    from fairlead.cloud.doctor import CaSettings, diagnose, read_log
+    from fairlead.cloud.doctor.diagnosis import settings_of
+    from fairlead.nodegroups.aws import Version
+
+    given = _Given(**where)
+    _check(given, save=save, fix=fix, as_autoscaler=as_autoscaler)
+    groups = read_given(file)
+    told = CaSettings(version=Version.read(ca_version) if ca_version else None, role=ca_role)
+    objects, log = _objects(given), _log(given)
+
+    def find(state: CloudState | None) -> Report:
+        return diagnose(groups, state, objects, evidence=read_log(log), settings=told, pod=given.pod)
+
+    if not given.aws:
+        report = find(_dumped(given, cluster))
+        _show(report, output)
+        sys.exit(1 if report.wrong else 0)
+    settings = settings_of(objects, read_log(log), told)
+    with Account(cluster, region=region, profile=profile) as account:
+        state = _look(account, settings, as_autoscaler)
+        if save:
+            _save(state, save)
+        report = find(state)
+        if not fix:
+            _show(report, output)
+        elif changes := _agreed(report, yes, output):
+            account.tag(changes)
+            note(f"{len(changes)} tags set; the autoscaler sees them within a minute")
+            report = find(_look(account, settings, as_autoscaler))
+            _show_after(report, changes, output)
+        elif output != "table":
+            _show_after(report, (), output)
+    sys.exit(1 if report.wrong else 0)
+
+
+def _check(given: _Given, *, save: str, fix: bool, as_autoscaler: bool) -> None:
+    from fairlead.errors import BadInput
+
+    if given.aws and given.from_file:
+        raise BadInput("--aws and --from-file: which of the two?")
+    for flag, is_set in (("--fix", fix), ("--save", bool(save)), ("--as-autoscaler", as_autoscaler)):
+        if is_set and not given.aws:
+            raise BadInput(f"{flag} needs --aws")
+    if not (given.aws or given.from_file or given.objects or given.ca_log or given.live):
+        raise BadInput(
+            "nothing to look at: give --aws or --from-file; --kubeconfig, --objects and --ca-log tell more"
+        )
+    if [given.ca_log, given.from_file, *given.objects].count("-") > 1:
+        raise BadInput("standard input can be read once only")
+
+
+def _look(account: Account, settings: CaSettings, own: bool) -> CloudState:
+    state = account.state(role=settings.role, service_account=settings.service_account, own=own)
+    for action, why in state.unread.items():
+        note(f"{action} could not be called: {why}")
+    return state
+
+
+def _dumped(given: _Given, cluster: str) -> CloudState | None:
+    import msgspec
+
+    from fairlead.cli.state import read_objects
+    from fairlead.nodegroups.aws import read_state
+
+    if not given.from_file:
+        return None
+    state = read_state(read_objects([given.from_file]), given.from_file)
+    return msgspec.structs.replace(state, cluster=cluster) if cluster else state
+
+
+def _save(state: CloudState, path: str) -> None:
+    import msgspec
+
+    from fairlead.errors import BadInput
+
+    text = msgspec.json.format(msgspec.json.encode(state.to_plain()), indent=2)
+    try:
+        Path(path).write_bytes(text + b"\n")
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def _objects(given: _Given) -> list[dict[str, Any]]:
+    from fairlead.cli.state import read_objects
+    from fairlead.engine.objects import opened
+
+    found = list(opened(read_objects(given.objects))) if given.objects else []
+    return [*found, *(_read_cluster(given) if given.live else [])]
+
+
+def _read_cluster(given: _Given) -> list[dict[str, Any]]:
+    from fairlead.client import config
+    from fairlead.client.api import Client
+    from fairlead.client.connection import Connection
+    from fairlead.cloud.cluster import ClusterRead, read_cluster
+    from fairlead.doors.running import configure_logging, event_loop
+
+    configure_logging("auto", "warning")
+
+    async def look() -> ClusterRead:
+        target = config.load(given.kubeconfig or None, context=given.context or None)
+        async with Connection(target) as connection:
+            return await read_cluster(Client(connection))
+
+    with event_loop() as runner:
+        read = runner.run(look())
+    for kind, why in read.unread.items():
+        note(f"{kind} could not be read: {why}")
+    return read.objects
+
+
+def _log(given: _Given) -> str:
+    from fairlead.cli.state import read_bytes
+
+    return read_bytes(given.ca_log).decode(errors="replace") if given.ca_log else ""
+
+
+def _agreed(report: Report, yes: bool, output: str) -> tuple[TagChange, ...]:
+    """The tags to set, if there are any and somebody says yes."""
+    from fairlead.cli.showing import show_lines
+    from fairlead.errors import BadInput
+
+    changes = report.tags
+    if output == "table":
+        _show(report, output)
+        show_lines("")
+    if not changes:
+        note("there is nothing that --fix could set")
+        return ()
+    for each in changes:
+        click.echo(f"set on {each.asg}: {each.key}={each.value}", err=True)
+    try:
+        agreed = yes or click.confirm(f"Set these {len(changes)} tags?", err=True)
+    except click.Abort as error:
+        raise BadInput("--fix asks first and nobody answered: nothing was set; scripts give --yes") from error
+    return changes if agreed else ()
+
+
+def _show(report: Report, output: str) -> None:
+    from fairlead.cli.showing import show_json, show_lines, show_yaml
+
+    if output == "json":
+        show_json(report.to_plain())
+        return
+    if output == "yaml":
+        show_yaml(report.to_plain())
+        return
+    for heading, verdicts in (("GROUP", (*report.groups, *report.pools)), ("POD", report.pods)):
+        if verdicts:
+            _show_verdicts(heading, verdicts)
+            show_lines("")
+    if not report.findings:
+        show_lines("Nothing is wrong.")
+    show_lines(*(f"{number}. {finding}" for number, finding in enumerate(report.findings, 1)))
+
+
+def _show_verdicts(heading: str, verdicts: Sequence[Verdict]) -> None:
+    from rich.text import Text
+
+    from fairlead.cli.showing import show_table
+
+    show_table(
+        (heading, "FROM ZERO", "WHERE", "WHY"),
+        (
+            (
+                Text(each.name),
+                Text(str(each), style="green" if each.works else "red" if each.certain else "yellow"),
+                Text(each.where),
+                Text(each.why),
+            )
+            for each in verdicts
+        ),
+    )
+
+
+def _show_after(report: Report, changes: Sequence[TagChange], output: str) -> None:
+    from fairlead.cli.showing import show_json, show_lines, show_yaml
+
+    plain = {**report.to_plain(), "set": [{"asg": e.asg, "key": e.key, "value": e.value} for e in changes]}
+    if output != "table":
+        (show_json if output == "json" else show_yaml)(plain)
+        return
+    show_lines("", "After the fix:")
+    _show(report, output)
+    left = [each for each in report.findings if not each.tags]
+    if left:
+        show_lines("", f"--fix cannot do what is left: {', '.join(dict.fromkeys(e.cause for e in left))}.")

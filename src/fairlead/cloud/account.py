@@ -1,0 +1,334 @@
+"""An AWS account, read and written through boto3, which is imported only here and only when it is needed.
+
+Credentials, region, profiles and ``AWS_ENDPOINT_URL`` are boto3's own affair. What whoever runs this may not
+read is left out where the diagnosis can do without; Auto Scaling groups it cannot do without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol, Self
+
+import msgspec
+
+from fairlead.cloud.doctor.findings import TagChange
+from fairlead.cloud.permissions import decide, statements_of
+from fairlead.errors import BadInput, FairleadError, Unreachable
+from fairlead.nodegroups.aws.raw import group_from, nodegroup_from, type_from
+from fairlead.nodegroups.aws.state import Access, AutoScalingGroup, CloudState, EksNodegroup
+from fairlead.nodegroups.group import InstanceType
+
+__all__ = ["Account"]
+
+DESCRIBE = "eks:DescribeNodegroup"
+# What the autoscaler calls, beside that.
+ACTIONS = (
+    DESCRIBE,
+    "autoscaling:DescribeAutoScalingGroups",
+    "autoscaling:SetDesiredCapacity",
+    "autoscaling:TerminateInstanceInAutoScalingGroup",
+    "ec2:DescribeInstanceTypes",
+    "ec2:DescribeLaunchTemplateVersions",
+)
+_PAGE = 100
+_DENIED = ("AccessDenied", "UnauthorizedOperation", "AuthFailure", "Forbidden")
+
+
+class _Client(Protocol):
+    """One of boto3's clients: its methods are made when it is, from the service's description."""
+
+    def __getattr__(self, name: str) -> Any: ...
+
+
+class Account:
+    """One account and region as somebody sees it. `cluster` "" when it is the only one there is.
+
+    Raises BadInput when there is no boto3, no credentials or no region: nothing can be asked then.
+    """
+
+    def __init__(self, cluster: str = "", *, region: str = "", profile: str = "") -> None:
+        try:
+            import boto3
+            from botocore import exceptions
+            from botocore.config import Config
+        except ImportError as error:
+            raise BadInput("--aws needs boto3: pip install 'fairlead[aws]'") from error
+        self._exceptions: Any = exceptions
+        self._config = Config(
+            connect_timeout=10, read_timeout=30, retries={"max_attempts": 3, "mode": "standard"}
+        )
+        try:
+            self._session: Any = boto3.Session(profile_name=profile or None, region_name=region or None)
+            credentials = self._session.get_credentials()
+        except exceptions.BotoCoreError as error:
+            raise BadInput(f"--aws: {error}") from error
+        if credentials is None:
+            raise BadInput(
+                "--aws: no AWS credentials: run `aws configure`, set AWS_PROFILE or name one with --profile"
+            )
+        if not self._session.region_name:
+            raise BadInput("--aws: no AWS region: set AWS_REGION or give --region")
+        self.region: str = self._session.region_name
+        self._clients: dict[str, _Client] = {}
+        self._unread: dict[str, str] = {}
+        self._cluster = cluster
+
+    @property
+    def cluster(self) -> str:
+        """The EKS cluster's name; asked for when it was not given."""
+        if not self._cluster:
+            self._cluster = self._only_cluster()
+        return self._cluster
+
+    def state(self, *, role: str = "", service_account: str = "", own: bool = False) -> CloudState:
+        """All that the doctor asks of an account.
+
+        `role` is the autoscaler's; without it, `service_account` (``namespace/name``) may have one by EKS'
+        pod identity. `own`: these credentials are the autoscaler's, what they may do is what it may.
+        """
+        self._unread = {}
+        groups = self._groups()
+        names = {each.nodegroup for each in groups if each.nodegroup and each.cluster in ("", self.cluster)}
+        nodegroups = self._nodegroups(names)
+        role = role or self._pod_identity(service_account)
+        permissions = self._permissions(role) if role else {}
+        sized = self._sized(groups, nodegroups)
+        return CloudState(
+            cluster=self.cluster,
+            region=self.region,
+            account=self._account_id(),
+            auto_scaling_groups=sized,
+            nodegroups=nodegroups,
+            describe_nodegroup=self._own_access(names) if own else permissions.get(DESCRIBE, "unknown"),
+            permissions=permissions,
+            autoscaler_role=role,
+            unread=dict(sorted(self._unread.items())),
+        )
+
+    def tag(self, changes: Sequence[TagChange]) -> None:
+        """Set tags on Auto Scaling groups; nodes do not get them."""
+        for start in range(0, len(changes), 25):
+            tags = [
+                {
+                    "ResourceId": each.asg,
+                    "ResourceType": "auto-scaling-group",
+                    "Key": each.key,
+                    "Value": each.value,
+                    "PropagateAtLaunch": False,
+                }
+                for each in changes[start : start + 25]
+            ]
+            with self._asking("autoscaling:CreateOrUpdateTags"):
+                self._client("autoscaling").create_or_update_tags(Tags=tags)
+
+    def close(self) -> None:
+        """Close the connections; `with` does."""
+        for client in self._clients.values():
+            client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    # Reading
+
+    def _own_access(self, asked: Iterable[str]) -> Access:
+        """What came of asking for node groups ourselves."""
+        if not list(asked):
+            return "unknown"
+        why = self._unread.get(DESCRIBE)
+        if why is None:
+            return "allowed"
+        return "denied" if why.startswith(_DENIED) else "unreachable"
+
+    def _only_cluster(self) -> str:
+        with self._asking("eks:ListClusters"):
+            found = list(self._pages("eks", "list_clusters", "clusters"))
+        if len(found) == 1:
+            return str(found[0])
+        there = f"there are {', '.join(found)}" if found else f"there is none in {self.region}"
+        raise BadInput(f"--aws: which EKS cluster? Name it with --cluster; {there}")
+
+    def _groups(self) -> tuple[AutoScalingGroup, ...]:
+        with self._asking("autoscaling:DescribeAutoScalingGroups"):
+            found = list(
+                self._pages(
+                    "autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", MaxRecords=_PAGE
+                )
+            )
+        return tuple(self._with_type(group_from(each), each) for each in found)
+
+    def _with_type(self, group: AutoScalingGroup, raw: Mapping[str, Any]) -> AutoScalingGroup:
+        """With the type of its launch template, where it does not say one itself."""
+        policy = (raw.get("MixedInstancesPolicy") or {}).get("LaunchTemplate") or {}
+        template = raw.get("LaunchTemplate") or policy.get("LaunchTemplateSpecification") or {}
+        if (group.instance_types and policy.get("Overrides")) or not template:
+            return group
+        which = {key: template[key] for key in ("LaunchTemplateId",) if template.get(key)} or {
+            "LaunchTemplateName": template.get("LaunchTemplateName")
+        }
+        said = self._allowed(
+            "ec2:DescribeLaunchTemplateVersions",
+            lambda: self._client("ec2").describe_launch_template_versions(
+                **which, Versions=[template.get("Version") or "$Default"]
+            ),
+        )
+        versions = (said or {}).get("LaunchTemplateVersions") or [{}]
+        name = (versions[0].get("LaunchTemplateData") or {}).get("InstanceType")
+        if not name:
+            return group
+        others = tuple(each for each in group.instance_types if each.name != name)
+        return msgspec.structs.replace(group, instance_types=(InstanceType(name=name), *others))
+
+    def _nodegroups(self, tagged: Iterable[str]) -> tuple[EksNodegroup, ...]:
+        """The cluster's managed node groups: those that are listed, and those that tags speak of."""
+        listed = self._allowed(
+            "eks:ListNodegroups",
+            lambda: list(self._pages("eks", "list_nodegroups", "nodegroups", clusterName=self.cluster)),
+        )
+        found = []
+        for name in sorted({*(listed or ()), *tagged}):
+            said = self._allowed(
+                DESCRIBE,
+                lambda name=name: self._client("eks").describe_nodegroup(
+                    clusterName=self.cluster, nodegroupName=name
+                ),
+            )
+            if said is not None:
+                found.append(nodegroup_from(said["nodegroup"]))
+        return tuple(found)
+
+    def _sized(
+        self, groups: Sequence[AutoScalingGroup], nodegroups: Sequence[EksNodegroup]
+    ) -> tuple[AutoScalingGroup, ...]:
+        """Groups with their types' sizes; a managed group's first type is known to EKS too."""
+        of_group = {name: each.instance_types for each in nodegroups for name in each.auto_scaling_groups}
+        typed = [
+            each
+            if each.instance_types
+            else msgspec.structs.replace(
+                each, instance_types=tuple(InstanceType(name=name) for name in of_group.get(each.name, ()))
+            )
+            for each in groups
+        ]
+        names = sorted({kind.name for each in typed for kind in each.instance_types})
+        known = {}
+        for start in range(0, len(names), _PAGE):
+            said = self._allowed(
+                "ec2:DescribeInstanceTypes",
+                lambda some=names[start : start + _PAGE]: self._client("ec2").describe_instance_types(
+                    InstanceTypes=some
+                ),
+            )
+            for each in (said or {}).get("InstanceTypes") or ():
+                kind = type_from(each)
+                known[kind.name] = kind
+        return tuple(
+            msgspec.structs.replace(
+                each, instance_types=tuple(known.get(kind.name, kind) for kind in each.instance_types)
+            )
+            for each in typed
+        )
+
+    def _account_id(self) -> str:
+        said = self._allowed("sts:GetCallerIdentity", lambda: self._client("sts").get_caller_identity())
+        return str((said or {}).get("Account") or "")
+
+    def _pod_identity(self, service_account: str) -> str:
+        namespace, _, name = service_account.partition("/")
+        if not name:
+            return ""
+        said = self._allowed(
+            "eks:ListPodIdentityAssociations",
+            lambda: self._client("eks").list_pod_identity_associations(
+                clusterName=self.cluster, namespace=namespace, serviceAccount=name
+            ),
+        )
+        for each in (said or {}).get("associations") or ():
+            one = self._allowed(
+                "eks:DescribePodIdentityAssociation",
+                lambda each=each: self._client("eks").describe_pod_identity_association(
+                    clusterName=self.cluster, associationId=each["associationId"]
+                ),
+            )
+            if one is not None:
+                return str(one["association"].get("roleArn") or "")
+        return ""
+
+    def _permissions(self, role: str) -> dict[str, Access]:
+        """What IAM says the autoscaler's role may do: by simulation, else by reading its policies."""
+        said = self._allowed(
+            "iam:SimulatePrincipalPolicy",
+            lambda: self._client("iam").simulate_principal_policy(
+                PolicySourceArn=role, ActionNames=list(ACTIONS)
+            ),
+        )
+        if said is not None:
+            return {
+                each["EvalActionName"]: "allowed" if each["EvalDecision"] == "allowed" else "denied"
+                for each in said["EvaluationResults"]
+            }
+        policies = self._allowed("iam:GetRolePolicy", lambda: list(self._policies(role.rpartition("/")[2])))
+        if policies is None:
+            return {}
+        # Read instead of simulated: that is answer enough.
+        self._unread.pop("iam:SimulatePrincipalPolicy", None)
+        statements = [one for policy in policies for one in statements_of(policy)]
+        return {action: decide(action, statements) for action in ACTIONS}
+
+    def _policies(self, role: str) -> Iterator[Any]:
+        iam = self._client("iam")
+        for name in self._pages("iam", "list_role_policies", "PolicyNames", RoleName=role):
+            yield iam.get_role_policy(RoleName=role, PolicyName=name)["PolicyDocument"]
+        for each in self._pages("iam", "list_attached_role_policies", "AttachedPolicies", RoleName=role):
+            arn = each["PolicyArn"]
+            version = iam.get_policy(PolicyArn=arn)["Policy"]["DefaultVersionId"]
+            yield iam.get_policy_version(PolicyArn=arn, VersionId=version)["PolicyVersion"]["Document"]
+
+    # boto3
+
+    def _client(self, service: str) -> _Client:
+        if service not in self._clients:
+            self._clients[service] = self._session.client(service, config=self._config)
+        return self._clients[service]
+
+    def _pages(self, service: str, call: str, key: str, **arguments: Any) -> Iterator[Any]:
+        for page in self._client(service).get_paginator(call).paginate(**arguments):
+            yield from page.get(key) or ()
+
+    def _allowed(self, action: str, call: Any) -> Any:
+        """An answer that can be done without; None where it is not to be had, and the state says so."""
+        from botocore.parsers import ResponseParserError
+
+        try:
+            return call()
+        except self._exceptions.NoCredentialsError as error:
+            raise BadInput(f"--aws: {error}") from error
+        except self._exceptions.ClientError as error:
+            said = error.response.get("Error") or {}
+            self._unread[action] = f"{said.get('Code', '')}: {said.get('Message', '')}".splitlines()[0]
+        except (self._exceptions.BotoCoreError, ResponseParserError) as error:
+            self._unread[action] = str(error).splitlines()[0]
+        return None
+
+    @contextmanager
+    def _asking(self, action: str) -> Iterator[None]:
+        """What cannot be done without: its failure is ours, in one line that says what is missing."""
+        exceptions = self._exceptions
+        try:
+            yield
+        except exceptions.NoCredentialsError as error:
+            raise BadInput(f"--aws: {error}") from error
+        except exceptions.ClientError as error:
+            said = error.response.get("Error") or {}
+            code, message = str(said.get("Code", "")), str(said.get("Message", ""))
+            if any(code.startswith(word) for word in _DENIED):
+                raise BadInput(
+                    f"--aws: these credentials may not call {action}: allow it, or use others ({message})"
+                ) from error
+            raise FairleadError(f"AWS: {action}: {message} ({code})") from error
+        except exceptions.BotoCoreError as error:
+            raise Unreachable(f"AWS: {action}: {error}") from error

@@ -1,0 +1,173 @@
+"""Puts it together: groups of a file, what an account and a cluster say, in; what is wrong, out. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from fairlead.cloud.doctor import access, pods, pools, tagging
+from fairlead.cloud.doctor.autoscaler import CaSettings, find_autoscaler
+from fairlead.cloud.doctor.evidence import Evidence, read_events, without_suffix
+from fairlead.cloud.doctor.findings import Finding, Report, TagChange, Verdict, ordered
+from fairlead.cloud.doctor.subjects import Around, Subject, subjects_of, tag_command
+from fairlead.cloud.doctor.trying import Trial
+from fairlead.errors import BadInput
+from fairlead.kube.pod import Pod
+from fairlead.nodegroups import NodeGroup
+from fairlead.nodegroups.aws import CloudState, demanded_tags
+from fairlead.nodegroups.aws.tags import LABEL, PREFIX, TAINT
+
+__all__ = ["diagnose", "settings_of"]
+
+
+def diagnose(
+    groups: Sequence[NodeGroup],
+    state: CloudState | None,
+    objects: Iterable[Mapping[str, Any]] = (),
+    *,
+    evidence: Evidence | None = None,
+    settings: CaSettings | None = None,
+    pod: str = "",
+) -> Report:
+    """What keeps the groups, and the pods that wait, from coming up from zero.
+
+    `objects` is what a cluster has, as ``kubectl get -o json`` gives it; nothing of it is needed, but pods,
+    events, DaemonSets, the autoscaler's Deployment and NodePools each tell more. `state` None: nothing is
+    known of the account, only the log and the cluster speak. `pod` restricts it to one pod.
+    """
+    listed = list(objects)
+    trial = Trial(listed)
+    evidence = read_events(listed, evidence or Evidence())
+    settings = settings_of(listed, evidence, settings)
+    waiting = _waiting(trial, pod)
+    found_pools = pools.check_pools(listed, waiting, trial)
+    if state is None:
+        found = [*found_pools.findings, *_from_log(groups, evidence)]
+        return Report(ordered(found), pods=found_pools.pods, pools=found_pools.verdicts)
+    around = Around(state, settings, evidence)
+    subjects = subjects_of(groups, around)
+    findings = _of_groups(subjects, around, trial, waiting if listed else None)
+    blamed = _blamed(findings)
+    for subject in subjects:
+        findings += pods.check_group(subject, blamed, trial)
+    blamed = _blamed(findings)
+    verdicts = []
+    for each in waiting:
+        verdict, found = pods.check_pod(each, subjects, blamed, trial, around)
+        helped = next((one for one in found_pools.pods if one.name == verdict.name and one.works), None)
+        verdicts.append(helped or verdict)
+        findings += [] if helped else found
+    for subject in subjects:
+        findings += pods.check_refusals(subject, blamed, trial, trial.cluster.pods)
+    shown = {verdict.name for verdict in verdicts if not verdict.works}
+    findings += [each for each in found_pools.findings if not each.pod or each.pod in shown]
+    return Report(
+        ordered(findings),
+        groups=tuple(_verdict(subject, _blamed(findings)) for subject in subjects),
+        pods=tuple(verdicts),
+        pools=found_pools.verdicts,
+    )
+
+
+def settings_of(
+    objects: Sequence[Mapping[str, Any]], evidence: Evidence, given: CaSettings | None = None
+) -> CaSettings:
+    """What is known of the autoscaler: as one is told, else by its Deployment, else by its log."""
+    found = find_autoscaler(objects) or CaSettings()
+    flags = {name: (value,) for name, value in evidence.flags.items()} | found.flags
+    given = given or CaSettings()
+    return replace(
+        found,
+        version=given.version or found.version or evidence.version,
+        flags=flags | given.flags,
+        role=given.role or found.role,
+    )
+
+
+def _waiting(trial: Trial, pod: str) -> list[Pod]:
+    if not pod:
+        # Those of one owner are alike: one stands for all.
+        owners: dict[str, Pod] = {}
+        for each in trial.pending():
+            owner = each.metadata.controller
+            owners.setdefault(owner.uid or owner.name if owner else each.metadata.key, each)
+        return list(owners.values())
+    found, _ = trial.cluster.find(pod)
+    if found.spec.node_name:
+        raise BadInput(f"pod {found.metadata.key} is on node {found.spec.node_name} already")
+    return [found]
+
+
+def _of_groups(
+    subjects: Sequence[Subject], around: Around, trial: Trial, waiting: Sequence[Pod] | None
+) -> list[Finding]:
+    findings = [*access.check_flags(around), *access.check_access(subjects, around)]
+    for subject in subjects:
+        findings += tagging.check_tags(subject)
+        wanted = None
+        if waiting is not None:
+            wanted = any(trial.refused(pod, node) is None for pod in waiting for node in subject.wished)
+        findings += access.check_size(subject, wanted)
+    return findings
+
+
+def _blamed(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
+    found: dict[str, list[Finding]] = {}
+    for each in findings:
+        if each.group and each.severity == "wrong":
+            found.setdefault(each.group, []).append(each)
+    return found
+
+
+def _verdict(subject: Subject, blamed: Mapping[str, Sequence[Finding]]) -> Verdict:
+    mine = [
+        each
+        for each in blamed.get(subject.name, ())
+        if not each.pod or each.cause in ("stale-node-info", "pod-too-big")
+    ]
+    causes = ", ".join(dict.fromkeys(each.cause for each in mine))
+    certain = not mine or any(each.certain for each in mine)
+    return Verdict(subject.name, not mine, subject.asg.name if subject.asg else "", causes, certain)
+
+
+def _from_log(groups: Sequence[NodeGroup], evidence: Evidence) -> list[Finding]:
+    """Without a word from the account: what a refusal in the log most likely means."""
+    named = {group.name: group for group in groups}
+    found = []
+    for refusal in evidence.refusals:
+        group = named.get(without_suffix(refusal.group)) or named.get(refusal.group)
+        prefix = {"NodeAffinity": LABEL, "TaintToleration": TAINT}.get(refusal.rule)
+        if group is None or prefix is None:
+            continue
+        tags = {key: value for key, value in demanded_tags(group, "").items() if key.startswith(prefix)}
+        if not tags or (prefix == TAINT and not refusal.debug):
+            continue
+        changes = [TagChange(refusal.group, key, value) for key, value in tags.items()]
+        short = ", ".join(f"{key.removeprefix(PREFIX)}={value}" for key, value in tags.items())
+        found.append(
+            Finding(
+                "label-tag-missing" if prefix == LABEL else "taint-tag-wrong",
+                f"the autoscaler's template of {refusal.group} lacks {short}: no tag says it, or EKS' answer "
+                "did not come; --aws tells which.",
+                tag_command(changes, ""),
+                group=group.name,
+                pod="",
+                evidence=(f"log: {refusal.line}",),
+                certain=False,
+                seen=True,
+            )
+        )
+    asked = evidence.asked[-1:]
+    return found + [
+        Finding(
+            "describe-nodegroup-denied" if each.denied else "describe-nodegroup-unreachable",
+            f"the autoscaler's call of eks:DescribeNodegroup for {each.nodegroup} failed.",
+            f"add to its role's policy: {access.STATEMENT}"
+            if each.denied
+            else "let it reach the EKS API: a VPC endpoint for eks",
+            evidence=(f"log: {each.why}",),
+            seen=True,
+        )
+        for each in asked
+    ]

@@ -1,0 +1,196 @@
+"""What Cluster Autoscaler says itself: its log, and the events it writes on pods.
+
+Log lines carry month, day and time but no year and no zone: only differences between two of them mean
+something. Lines in other forms are passed over; they say nothing about scale-up from zero.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from fairlead.errors import BadInput
+from fairlead.nodegroups.aws.version import Version
+
+__all__ = ["AskFailed", "Evidence", "Refusal", "read_events", "read_log", "without_suffix"]
+
+_TIME = re.compile(r"^[IWEF](\d{2})(\d{2}) (\d{2}):(\d{2}):(\d{2})(?:\.\d+)?\s")
+_REFUSED = re.compile(
+    r"Pod (?P<pod>\S+?) can't be scheduled on (?P<group>\S+?), "
+    r"predicate (?:checking error|failed): (?P<said>.*)"
+)
+_PREDICATE = re.compile(r"predicateName=(\w+)|predicate \"(\w+)\"|^(\w+) predicate mismatch")
+_REASONS = re.compile(r"predicateReasons=\[([^\]]*)\]|reasons?: (.*?)(?:; debugInfo=|, taints on node|$)")
+_DEBUG = re.compile(r"debugInfo=(.*?)\)?$")
+_ASKED = re.compile(
+    r"Failed to (?:query the managed nodegroup (?P<name>\S+) for the cluster \S+ "
+    r"while looking for \S+ (?P<why>.*)"
+    r"|get (?:labels|taints|tags) from EKS DescribeNodegroup API for nodegroup (?P<name2>\S+) in cluster \S+ "
+    r"because (?P<why2>.*))"
+)
+_MAX = re.compile(r"Skipping node group (?P<group>\S+) - max size reached")
+_BACKOFF = re.compile(r"Node group (?P<group>\S+) is not ready for scale-?up(?: - (?P<why>.*))?")
+_UNKNOWN_TYPE = re.compile(r'ASG "(?P<group>[^"]+)" uses the unknown EC2 instance type "(?P<type>[^"]+)"')
+_STARTED = re.compile(r"\] Cluster Autoscaler (\d+\.\d+\.\d+\S*)")
+_FLAG = re.compile(r"\] FLAG: --([\w-]+)=\"(.*)\"")
+# EKS names a managed group's Auto Scaling group eks-NAME-UUID.
+_EKS_NAME = re.compile(r"eks-(.+)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+_DENIED = ("AccessDenied", "not authorized", "UnauthorizedOperation", "403")
+_EVENT = "NotTriggerScaleUp"
+_EVENT_REASON = re.compile(r"(\d+) ([^,]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A pod that the autoscaler did not see fit on a group's template. `group` is "" when not said."""
+
+    pod: str
+    group: str
+    rule: str
+    reasons: str
+    debug: str = ""
+    at: datetime | None = None
+    line: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AskFailed:
+    """A call of ``eks:DescribeNodegroup`` that failed."""
+
+    nodegroup: str
+    why: str
+    at: datetime | None
+
+    @property
+    def denied(self) -> bool:
+        """Whether IAM said no, rather than nobody answering."""
+        return any(word in self.why for word in _DENIED)
+
+
+@dataclass(slots=True)
+class Evidence:
+    """All that was heard. `last` is when the log ends."""
+
+    refusals: list[Refusal] = field(default_factory=list)
+    asked: list[AskFailed] = field(default_factory=list)
+    at_max: dict[str, str] = field(default_factory=dict)
+    backoff: dict[str, str] = field(default_factory=dict)
+    unknown_types: dict[str, str] = field(default_factory=dict)
+    flags: dict[str, str] = field(default_factory=dict)
+    version: Version | None = None
+    last: datetime | None = None
+
+    def refusals_on(self, asg: str) -> list[Refusal]:
+        """Who was refused by the template of one Auto Scaling group."""
+        return [each for each in self.refusals if each.group == asg]
+
+    def failed(self, nodegroup: str) -> AskFailed | None:
+        """The last failed question about a managed node group."""
+        return next((each for each in reversed(self.asked) if each.nodegroup == nodegroup), None)
+
+    def ago(self, at: datetime | None) -> timedelta | None:
+        """How long before the end of the log something was; None when not known."""
+        if at is None or self.last is None:
+            return None
+        passed = self.last - at
+        # No year is said: what seems to lie ahead was in the year before.
+        return passed if passed >= timedelta() else passed + timedelta(days=366)
+
+
+def without_suffix(asg: str) -> str:
+    """The managed node group that the name of an Auto Scaling group speaks of, "" if none.
+
+    >>> without_suffix("eks-large-56c9efb8-09b4-a2a8-50c7-7a370d197f3a")
+    'large'
+    """
+    found = _EKS_NAME.fullmatch(asg)
+    return found[1] if found else ""
+
+
+def read_log(text: str, into: Evidence | None = None) -> Evidence:
+    """What a log of Cluster Autoscaler tells.
+
+    >>> line = "I1219 17:02:40.780094 1 orchestrator.go:594] Pod a/b can't be scheduled on eks-x, " + (
+    ...     "predicate checking error: node(s) had untolerated taint(s); predicateName=TaintToleration; "
+    ...     "reasons: node(s) had untolerated taint(s); debugInfo=")
+    >>> [(each.pod, each.group, each.rule) for each in read_log(line).refusals]
+    [('a/b', 'eks-x', 'TaintToleration')]
+    """
+    found = into or Evidence()
+    refusals: dict[tuple[str, str], Refusal] = {(each.pod, each.group): each for each in found.refusals}
+    for line in text.splitlines():
+        at = _time(line)
+        if at is not None:
+            found.last = at
+        if said := _REFUSED.search(line):
+            refusal = _refusal(said["pod"], said["group"], said["said"], at, line.strip())
+            # The same again every ten seconds: the last one counts.
+            refusals[refusal.pod, refusal.group] = refusal
+        elif asked := _ASKED.search(line):
+            name, why = asked["name"] or asked["name2"], asked["why"] or asked["why2"] or ""
+            found.asked.append(AskFailed(name, why.rstrip("."), at))
+        elif full := _MAX.search(line):
+            found.at_max[full["group"]] = line.strip()
+        elif waits := _BACKOFF.search(line):
+            found.backoff[waits["group"]] = waits["why"] or "not ready for scale-up"
+        elif unknown := _UNKNOWN_TYPE.search(line):
+            found.unknown_types[unknown["group"]] = unknown["type"]
+        elif flag := _FLAG.search(line):
+            found.flags[flag[1]] = flag[2]
+        elif started := _STARTED.search(line):
+            found.version = _version(started[1])
+    found.refusals = list(refusals.values())
+    return found
+
+
+def read_events(objects: Iterable[Mapping[str, Any]], into: Evidence | None = None) -> Evidence:
+    """What events of kind NotTriggerScaleUp tell: reasons with the number of groups that gave them."""
+    found = into or Evidence()
+    for event in objects:
+        if event.get("kind") != "Event" or event.get("reason") != _EVENT:
+            continue
+        about = event.get("involvedObject") or event.get("regarding") or {}
+        message = str(event.get("message") or event.get("note") or "")
+        pod = f"{about.get('namespace') or 'default'}/{about.get('name')}"
+        _, colon, said = message.partition(": ")
+        reasons = [reason.strip() for _, reason in _EVENT_REASON.findall(said if colon else message)]
+        found.refusals.append(Refusal(pod, "", "", "; ".join(reasons), line=f"event {_EVENT}: {message}"))
+    return found
+
+
+def _refusal(pod: str, group: str, said: str, at: datetime | None, line: str) -> Refusal:
+    rule = _PREDICATE.search(said)
+    reasons = _REASONS.search(said)
+    debug = _DEBUG.search(said)
+    return Refusal(
+        pod=pod if "/" in pod else f"default/{pod}",
+        group=group,
+        rule=next((each for each in rule.groups() if each), "") if rule else "",
+        reasons=(next((each for each in reasons.groups() if each), "") if reasons else "") or said,
+        debug=debug[1] if debug else "",
+        at=at,
+        line=line,
+    )
+
+
+def _time(line: str) -> datetime | None:
+    found = _TIME.match(line)
+    if found is None:
+        return None
+    month, day, hour, minute, second = (int(part) for part in found.groups())
+    try:
+        # A leap year, so that every day there is can be told.
+        return datetime(2024, month, day, hour, minute, second)
+    except ValueError:
+        return None
+
+
+def _version(text: str) -> Version | None:
+    try:
+        return Version.read(text)
+    except BadInput:
+        return None  # a build of one's own, named otherwise

@@ -1,0 +1,262 @@
+"""Pods that wait: whether a group would bring them a node from zero, and what it is if not.
+
+Each is tried, by the engine's rules, on the node that the autoscaler imagines and on the one that the file
+describes. Refused by the former only, it is the group that needs mending; by both, it is the pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from fairlead.cloud.doctor.access import cached_empty
+from fairlead.cloud.doctor.evidence import Refusal
+from fairlead.cloud.doctor.findings import Finding, Verdict
+from fairlead.cloud.doctor.subjects import Around, Subject
+from fairlead.cloud.doctor.trying import Refused, Trial, made_for, too_little
+from fairlead.kube.node import Node
+from fairlead.kube.pod import Pod
+from fairlead.kube.tolerations import Taint, tolerated
+
+__all__ = ["BLOCKING", "asked_labels", "check_group", "check_pod", "check_refusals", "pod_finding"]
+
+# With one of these no pod helps a group to grow.
+BLOCKING = (
+    "group-missing",
+    "discovery-tags-missing",
+    "discovery-flag-wrong",
+    "max-reached",
+    "launch-suspended",
+)
+_ZONES = ("topology.kubernetes.io/zone", "topology.ebs.csi.aws.com/zone")
+
+Blamed = Mapping[str, Sequence[Finding]]
+"""By group: what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Try:
+    subject: Subject
+    imagined: Refused | None
+    """Why the autoscaler's template refuses it."""
+    described: Refused | None
+    """Why every node that the file describes refuses it."""
+
+
+def check_pod(
+    pod: Pod, subjects: Sequence[Subject], blamed: Blamed, trial: Trial, around: Around
+) -> tuple[Verdict, list[Finding]]:
+    """Whether a pod gets its node from zero, and what it is if not."""
+    key = pod.metadata.key
+    if home := trial.at_home(pod):
+        return Verdict(key, True, home, "fits on a node that is there"), []
+    tries = [_try(pod, subject, trial) for subject in subjects]
+    # A group that cannot grow is no help, and one whose nodes would refuse the pod after all is none either.
+    helped = [
+        each.subject
+        for each in tries
+        if each.imagined is None
+        and each.described is None
+        and not any(found.cause in BLOCKING for found in blamed.get(each.subject.name, ()))
+    ]
+    if helped:
+        found = [
+            finding
+            for subject in helped
+            if (finding := _contradicted(pod, subject, blamed, around)) is not None
+        ]
+        why = "the autoscaler says otherwise" if found else ""
+        return Verdict(key, not found, helped[0].name, why), found
+    home_groups = [each for each in tries if each.described is None]
+    if not home_groups:
+        return _fits_nowhere(pod, tries, around)
+    found = []
+    for each in home_groups:
+        found += _unhelped(pod, each, blamed, trial)
+    names = ", ".join(dict.fromkeys(each.subject.name for each in home_groups))
+    causes = ", ".join(
+        dict.fromkeys(
+            finding.cause for each in home_groups for finding in (*blamed.get(each.subject.name, ()), *found)
+        )
+    )
+    return Verdict(key, False, names, causes), found
+
+
+def check_group(subject: Subject, blamed: Blamed, trial: Trial) -> list[Finding]:
+    """What keeps the very pod that a group is for from bringing it up, where nothing else does."""
+    template = subject.template
+    if template is None or blamed.get(subject.name):
+        return []
+    pod = made_for(subject.group)
+    refused = trial.refused(pod, template.node)
+    if refused is None:
+        return []
+    return [pod_finding(pod, template.node, refused, group=subject.name, where=f"group {subject.name}")]
+
+
+def check_refusals(subject: Subject, blamed: Blamed, trial: Trial, known: Mapping[str, Pod]) -> list[Finding]:
+    """What the log says of pods that we do not have; those that its taints kept off are not its own."""
+    found = []
+    for refusal in subject.refusals:
+        if refusal.pod in known or refusal.rule == "TaintToleration":
+            continue
+        if refusal.rule == "NodeResourcesFit":
+            found.append(_too_big_by_log(subject, refusal))
+        elif not blamed.get(subject.name) and _takes_its_own(subject, trial):
+            found.append(_stale(subject, refusal.pod, [_heard(refusal)], certain=False))
+    return found[:1]
+
+
+def _takes_its_own(subject: Subject, trial: Trial) -> bool:
+    template = subject.template
+    return template is not None and trial.refused(made_for(subject.group), template.node) is None
+
+
+def _try(pod: Pod, subject: Subject, trial: Trial) -> _Try:
+    no_group = Refused("", "there is no Auto Scaling group")
+    imagined = trial.refused(pod, subject.template.node) if subject.template else no_group
+    described = [trial.refused(pod, node) for node in subject.wished]
+    return _Try(subject, imagined, None if None in described else described[0])
+
+
+def _contradicted(pod: Pod, subject: Subject, blamed: Blamed, around: Around) -> Finding | None:
+    """All is as it should be, yet the autoscaler says no: it remembers something else."""
+    if blamed.get(subject.name):
+        return None
+    heard = [
+        each
+        for each in around.evidence.refusals
+        if each.pod == pod.metadata.key and (not each.group or subject.is_called(each.group))
+    ]
+    if not heard or cached_empty(subject) is not None:
+        return None
+    return _stale(subject, pod.metadata.key, [_heard(each) for each in heard], certain=True)
+
+
+def _stale(subject: Subject, pod: str, evidence: list[str], *, certain: bool) -> Finding:
+    settings = subject.around.settings
+    version = settings.as_version
+    fix = f"{settings.restart}, and give it --node-info-cache-expire-time=10m"
+    if not version.can_forget_nodes:
+        fix = f"{settings.restart} each time, or update: {version} has no --node-info-cache-expire-time"
+    said = f"--node-info-cache-expire-time is {settings.expire}" if settings.flags else ""
+    return Finding(
+        "stale-node-info",
+        f"by its tags and by EKS {subject.name} takes {pod}, but the autoscaler says no: it goes by the "
+        "group's last node, which it remembers.",
+        fix,
+        group=subject.name,
+        pod=pod,
+        evidence=tuple(each for each in (*evidence[:2], said) if each),
+        certain=certain,
+        seen=True,
+    )
+
+
+def _unhelped(pod: Pod, tried: _Try, blamed: Blamed, trial: Trial) -> list[Finding]:
+    """A group's nodes would take the pod, but from zero they do not come."""
+    subject, template = tried.subject, tried.subject.template
+    if template is None or tried.imagined is None:
+        return []
+    asg = subject.asg
+    zones = asg.zones if asg else ()
+    other = next(
+        (zone for zone in zones[1:] if trial.refused(pod, _in_zone(template.node, zone)) is None), ""
+    )
+    if other:
+        return [
+            Finding(
+                "first-zone-template",
+                f"{pod.metadata.key} needs zone {other}; {subject.name} has it, but the autoscaler thinks of "
+                f"{zones[0]} only, the first of {', '.join(zones)}.",
+                f"one group per zone: in the file, copies of {subject.name} with zones: [{other}] and so on",
+                group=subject.name,
+                pod=pod.metadata.key,
+                evidence=(f"on its template: {tried.imagined.words}",),
+            )
+        ]
+    if blamed.get(subject.name):
+        return []
+    return [pod_finding(pod, template.node, tried.imagined, group=subject.name)]
+
+
+def _fits_nowhere(pod: Pod, tries: Sequence[_Try], around: Around) -> tuple[Verdict, list[Finding]]:
+    """No group has nodes for it: the pod, or the file, must change. The group that nearly does is named."""
+    refused = [(each, each.described) for each in tries if each.described is not None]
+    nearest, why = max(refused, key=lambda each: each[1].far)
+    said = "; ".join(f"{each.subject.name}: {no.words}" for each, no in refused)
+    finding = pod_finding(pod, nearest.subject.wished[0], why, where=f"group {nearest.subject.name}")
+    heard = [_heard(each) for each in around.evidence.refusals if each.pod == pod.metadata.key]
+    finding = replace(finding, evidence=(said, *heard[:1]), seen=bool(heard))
+    return Verdict(pod.metadata.key, False, "", said), [finding]
+
+
+def pod_finding(pod: Pod, node: Node, refused: Refused, *, group: str = "", where: str = "") -> Finding:
+    """A rule's no as a cause, with what would help."""
+    key, where = pod.metadata.key, where or f"group {group}"
+    match refused.rule:
+        case "NodeResourcesFit":
+            short = too_little(pod, node, refused.short) or refused.words
+            cause, says = "pod-too-big", f"{key} asks for {short} (the largest that comes near is {where})."
+            fix = "ask for less, or add a group with a larger instance type"
+        case "TaintToleration":
+            taints = [each for each in node.spec.taints if _keeps_away(each, pod)]
+            cause = "taint-not-tolerated"
+            says = f"{key} does not tolerate {', '.join(map(str, taints))} of {where}."
+            fix = f"add to the pod: tolerations: [{', '.join(_toleration(each) for each in taints)}]"
+        case "NodeAffinity":
+            asked = ", ".join(f"{name}={'|'.join(values)}" for name, values in asked_labels(pod).items())
+            cause = "affinity-unmet"
+            says = f"{key} wants nodes with {asked or 'what its affinity says'}, which {where} has not."
+            fix = "give a group these labels, or let the pod select what a group has"
+        case _:
+            cause, says = "refused-by-rule", f"{refused.rule} keeps {key} off new nodes of {where}."
+            fix = f"see what {refused.rule} asks of the pod"
+    return Finding(cause, says, fix, group=group, pod=key, evidence=(refused.words,))
+
+
+def asked_labels(pod: Pod) -> dict[str, tuple[str, ...]]:
+    """The labels of nodes that a pod names, with the values that it would take."""
+    found: dict[str, tuple[str, ...]] = {key: (value,) for key, value in pod.spec.node_selector.items()}
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
+    for term in affinity.required.node_selector_terms if affinity and affinity.required else ():
+        for each in term.match_expressions:
+            if each.operator == "In":
+                found[each.key] = (*found.get(each.key, ()), *each.values)
+    return found
+
+
+def _in_zone(node: Node, zone: str) -> Node:
+    labels = {**node.metadata.labels, **dict.fromkeys(_ZONES, zone)}
+    return msgspec.structs.replace(node, metadata=msgspec.structs.replace(node.metadata, labels=labels))
+
+
+def _keeps_away(taint: Taint, pod: Pod) -> bool:
+    return taint.effect in ("NoSchedule", "NoExecute") and not tolerated(taint, pod.spec.tolerations)
+
+
+def _toleration(taint: Taint) -> str:
+    value = f"operator: Equal, value: {taint.value}" if taint.value else "operator: Exists"
+    return f"{{key: {taint.key}, {value}, effect: {taint.effect}}}"
+
+
+def _too_big_by_log(subject: Subject, refusal: Refusal) -> Finding:
+    return Finding(
+        "pod-too-big",
+        f"{refusal.pod} asks for more than a new node of {subject.name} has: {refusal.reasons}.",
+        "ask for less, or add a group with a larger instance type",
+        group=subject.name,
+        pod=refusal.pod,
+        evidence=(_heard(refusal),),
+        certain=False,
+        seen=True,
+    )
+
+
+def _heard(refusal: Refusal) -> str:
+    if refusal.line.startswith("event "):
+        return refusal.line
+    debug = refusal.debug or "empty"
+    return f"log: {refusal.pod} can't be scheduled on {refusal.group}: {refusal.reasons}, debugInfo {debug}"

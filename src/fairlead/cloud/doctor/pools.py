@@ -1,0 +1,315 @@
+"""Karpenter's NodePools, checked like groups: what each could bring, and whether it may.
+
+A pod that names a label which a NodePool leaves open gets the value that it asks for, as with Karpenter;
+everything else is tried on each type by the engine's rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fairlead.cloud.doctor.findings import Finding, Verdict
+from fairlead.cloud.doctor.offers import TYPE, Offer, offers_of
+from fairlead.cloud.doctor.pods import asked_labels, pod_finding
+from fairlead.cloud.doctor.trying import Refused, Trial
+from fairlead.errors import BadObject
+from fairlead.kube.decode import convert
+from fairlead.kube.meta import Condition, Object, ObjectMeta
+from fairlead.kube.node import Node, NodeSpec, NodeStatus
+from fairlead.kube.pod import Pod, Quantities
+from fairlead.kube.quantity import QuantityError, nano
+from fairlead.kube.selectors import Requirement
+from fairlead.kube.tolerations import Taint
+
+__all__ = ["PoolsFound", "check_pools"]
+
+_NO_TYPES = "NoCompatibleInstanceTypes"
+_POOL_LABEL = "karpenter.sh/nodepool"
+# Keys that only a provider could give a value to; of others the NodePool says all.
+_OF_TYPES = ("karpenter.k8s.aws/", "karpenter.kwok.sh/", "node.kubernetes.io/", "kubernetes.io/")
+
+
+class _ClassRef(Object, frozen=True, gc=False):
+    name: str = ""
+    kind: str = ""
+    group: str = ""
+
+
+class _NodeSpec(Object, frozen=True, gc=False):
+    node_class_ref: _ClassRef = _ClassRef()
+    requirements: tuple[Requirement, ...] = ()
+    taints: tuple[Taint, ...] = ()
+
+
+class _Labelled(Object, frozen=True, gc=False):
+    labels: dict[str, str] = {}
+
+
+class _Template(Object, frozen=True, gc=False):
+    metadata: _Labelled = _Labelled()
+    spec: _NodeSpec = _NodeSpec()
+
+
+class _Spec(Object, frozen=True, gc=False):
+    template: _Template = _Template()
+    limits: Quantities = {}
+
+
+class _Status(Object, frozen=True, gc=False):
+    resources: Quantities = {}
+    conditions: tuple[Condition, ...] = ()
+
+
+class _Pool(Object, frozen=True, gc=False):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: _Spec = _Spec()
+    status: _Status = _Status()
+
+    @property
+    def name(self) -> str:
+        return self.metadata.name
+
+    @property
+    def requirements(self) -> tuple[Requirement, ...]:
+        labels = self.spec.template.metadata.labels.items()
+        return (
+            *self.spec.template.spec.requirements,
+            *(Requirement(key, "In", (value,)) for key, value in labels),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PoolsFound:
+    """What is wrong with NodePools, and which pods they would help."""
+
+    findings: tuple[Finding, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
+    pods: tuple[Verdict, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Offered:
+    pool: _Pool
+    offers: tuple[Offer, ...]
+    known: bool
+    """Whether its provider's types are known at all."""
+
+
+def check_pools(objects: Sequence[Mapping[str, Any]], waiting: Sequence[Pod], trial: Trial) -> PoolsFound:
+    """Everything about a cluster's NodePools; nothing when it has none."""
+    pools = [_offered(each) for each in objects if _is_pool(each)]
+    if not pools:
+        return PoolsFound()
+    findings: list[Finding] = []
+    for each in pools:
+        findings += _check(each, objects)
+    blocked = {each.group for each in findings}
+    verdicts = []
+    full: dict[str, Finding] = {}
+    for pod in waiting:
+        verdict, found, limited = _check_pod(pod, pools, blocked, trial)
+        verdicts.append(verdict)
+        findings += found
+        full |= {each.group: each for each in limited}
+    if not waiting:
+        full = {each.pool.name: tight for each in pools if (tight := _full(each)) is not None}
+    findings += full.values()
+    causes = {each.group: each.cause for each in findings if each.group and not each.pod}
+    shown = tuple(
+        Verdict(
+            f"NodePool {each.pool.name}", each.pool.name not in causes, "", causes.get(each.pool.name, "")
+        )
+        for each in pools
+    )
+    findings = [replace(each, group=f"NodePool {each.group}" if each.group else "") for each in findings]
+    return PoolsFound(tuple(findings), shown, tuple(verdicts))
+
+
+def _is_pool(thing: Mapping[str, Any]) -> bool:
+    return thing.get("kind") == "NodePool" and str(thing.get("apiVersion", "")).startswith("karpenter.sh/")
+
+
+def _offered(thing: Mapping[str, Any]) -> _Offered:
+    pool = convert(dict(thing), _Pool)
+    named = [value for each in pool.requirements if each.key == TYPE for value in each.values]
+    every = offers_of(pool.spec.template.spec.node_class_ref.group, named)
+    return _Offered(pool, tuple(each for each in every if _admits(pool.requirements, each)), bool(every))
+
+
+def _admits(requirements: Sequence[Requirement], offer: Offer) -> bool:
+    return all(_satisfied(each, offer) for each in requirements)
+
+
+def _satisfied(requirement: Requirement, offer: Offer) -> bool:
+    key = requirement.key
+    if key in offer.choices:
+        return any(requirement.admits({key: value}) for value in offer.choices[key])
+    if key in offer.labels or key.startswith(_OF_TYPES):
+        return requirement.admits(offer.labels)
+    return requirement.operator != "In" or bool(requirement.values)
+
+
+def _check(each: _Offered, objects: Sequence[Mapping[str, Any]]) -> list[Finding]:
+    pool = each.pool
+    found = []
+    if problem := _class_problem(pool, objects):
+        reference = pool.spec.template.spec.node_class_ref
+        found.append(
+            Finding(
+                "node-class-not-ready",
+                f"NodePool {pool.name}: {reference.kind} {reference.name} is not ready.",
+                f"kubectl describe {reference.kind.lower()} {reference.name}",
+                group=pool.name,
+                evidence=(problem,),
+            )
+        )
+    event = next((one for one in objects if _is_no_types(one, pool.name)), None)
+    if (each.known and not each.offers) or event is not None:
+        found.append(_without_types(each, str(event.get("message", "")) if event else ""))
+    return found
+
+
+def _without_types(each: _Offered, event: str) -> Finding:
+    pool = each.pool
+    every = offers_of(pool.spec.template.spec.node_class_ref.group, ())
+    alone = [one for one in pool.requirements if every and not any(_satisfied(one, offer) for offer in every)]
+    guilty = alone or pool.spec.template.spec.requirements
+    shown = "; ".join(f"{one.key} {one.operator} {list(one.values)}" for one in guilty)
+    return Finding(
+        "nodepool-without-types",
+        f"NodePool {pool.name}: no instance type meets {'' if alone else 'all of '}{shown}.",
+        f"kubectl edit nodepool {pool.name}: widen spec.template.spec.requirements",
+        group=pool.name,
+        evidence=(f"event {_NO_TYPES}: {event}" if event else "none of the provider's types is left",),
+        seen=bool(event),
+    )
+
+
+def _class_problem(pool: _Pool, objects: Sequence[Mapping[str, Any]]) -> str:
+    for condition in pool.status.conditions:
+        if condition.type == "NodeClassReady" and condition.status != "True":
+            return (
+                f"condition NodeClassReady={condition.status}: {condition.reason} {condition.message}".strip()
+            )
+    reference = pool.spec.template.spec.node_class_ref
+    kin = [each for each in objects if reference.kind and each.get("kind") == reference.kind]
+    own = next((each for each in kin if (each.get("metadata") or {}).get("name") == reference.name), None)
+    if own is None:
+        return f"there is no {reference.kind} {reference.name}" if kin else ""
+    for condition in (own.get("status") or {}).get("conditions") or ():
+        if condition.get("type") == "Ready" and condition.get("status") != "True":
+            return f"condition Ready={condition.get('status')}: {condition.get('message') or ''}".strip()
+    return ""
+
+
+def _is_no_types(event: Mapping[str, Any], pool: str) -> bool:
+    if event.get("kind") != "Event" or event.get("reason") != _NO_TYPES:
+        return False
+    return (event.get("involvedObject") or event.get("regarding") or {}).get("name") == pool
+
+
+def _full(each: _Offered) -> Finding | None:
+    """When not even the smallest of its types is within its limits any more."""
+    pool = each.pool
+    tight: dict[str, str] = {}
+    for offer in each.offers or (Offer("", {}, {}, {}),):
+        over = _over(pool, {**offer.capacity, "nodes": "1"})
+        if not over:
+            return None
+        tight |= over
+    shown = ", ".join(f"{name}: {said}" for name, said in sorted(tight.items()))
+    limits = ",".join(f'"{name}": MORE' for name in sorted(tight))
+    return Finding(
+        "nodepool-limit-reached",
+        f"NodePool {pool.name} is at its limits: {shown}.",
+        f'kubectl patch nodepool {pool.name} --type merge -p \'{{"spec": {{"limits": {{{limits}}}}}}}\'',
+        group=pool.name,
+        evidence=(f"status.resources {dict(sorted(pool.status.resources.items()))}",),
+    )
+
+
+def _over(pool: _Pool, more: Quantities) -> dict[str, str]:
+    found = {}
+    for name, limit in pool.spec.limits.items():
+        try:
+            used = nano(pool.status.resources.get(name, 0))
+            if used + nano(more.get(name, 0)) > nano(limit):
+                found[name] = f"{pool.status.resources.get(name, 0)} of {limit} in use"
+        except QuantityError as error:
+            raise BadObject(f"NodePool {pool.name}", f"spec.limits.{name}", str(error)) from error
+    return found
+
+
+def _check_pod(
+    pod: Pod, pools: Sequence[_Offered], blocked: set[str], trial: Trial
+) -> tuple[Verdict, list[Finding], list[Finding]]:
+    key = pod.metadata.key
+    if home := trial.at_home(pod):
+        return Verdict(key, True, home, "fits on a node that is there"), [], []
+    refusals: list[tuple[str, Node, Refused]] = []
+    limited: list[Finding] = []
+    willing: list[str] = []
+    for each in pools:
+        name = each.pool.name
+        refused: tuple[Node, Refused] | None = None
+        for node in _nodes(each, pod):
+            no = trial.refused(pod, node)
+            if no is None:
+                willing.append(name)
+                full = _full(each)
+                if full is not None:
+                    limited.append(full)
+                elif name not in blocked:
+                    return Verdict(key, True, f"NodePool {name}"), [], []
+                break
+            if refused is None or no.far >= refused[1].far:
+                refused = node, no
+        else:
+            if refused is not None:
+                refusals.append((name, *refused))
+    if willing:
+        causes = ", ".join(f"NodePool {name}" for name in willing)
+        return Verdict(key, False, causes, "see there"), [], limited
+    if not refusals:
+        return Verdict(key, False, "", "no NodePool has a type"), [], limited
+    nearest, node, why = max(refusals, key=lambda one: one[2].far)
+    said = "; ".join(f"NodePool {name}: {no.words}" for name, _, no in refusals)
+    finding = pod_finding(pod, node, why, where=f"NodePool {nearest}")
+    return Verdict(key, False, "", said), [replace(finding, evidence=(said,))], limited
+
+
+def _nodes(each: _Offered, pod: Pod) -> list[Node]:
+    """The nodes that a NodePool could bring for a pod, one for each type."""
+    asked = asked_labels(pod)
+    open_keys = {one.key for one in each.pool.requirements} | {"topology.kubernetes.io/zone"}
+    found = []
+    for offer in each.offers:
+        labels = {**offer.labels, _POOL_LABEL: each.pool.name}
+        for key in sorted(open_keys | offer.choices.keys()):
+            if key in offer.labels:
+                continue
+            mine = [one for one in each.pool.requirements if one.key == key]
+            options = [
+                *asked.get(key, ()),
+                *(value for one in mine if one.operator == "In" for value in one.values),
+            ]
+            options += offer.choices.get(key, ())
+            allowed = [
+                option
+                for option in options
+                if all(one.admits({key: option}) for one in mine)
+                and (key not in offer.choices or option in offer.choices[key])
+            ]
+            if allowed:
+                labels[key] = allowed[0]
+        labels["kubernetes.io/hostname"] = f"new-{each.pool.name}-{offer.name}"
+        found.append(
+            Node(
+                metadata=ObjectMeta(name=labels["kubernetes.io/hostname"], labels=labels),
+                spec=NodeSpec(taints=each.pool.spec.template.spec.taints),
+                status=NodeStatus(allocatable=offer.capacity, capacity=offer.capacity),
+            )
+        )
+    return found

@@ -1,0 +1,233 @@
+"""What the doctor looks at: each group of the file beside what the account has for it, and what is around.
+
+An Auto Scaling group belongs to a group of the file by its managed node group's name, by its own, or by
+either with something behind it, as Terraform's name prefixes leave it.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+
+from fairlead.cloud.doctor.autoscaler import CaSettings
+from fairlead.cloud.doctor.evidence import AskFailed, Evidence, Refusal, without_suffix
+from fairlead.cloud.doctor.findings import TagChange
+from fairlead.kube.decode import convert
+from fairlead.kube.node import Node
+from fairlead.kube.quantity import QuantityError, nano
+from fairlead.kube.tolerations import Taint
+from fairlead.nodegroups import NodeGroup, node_of
+from fairlead.nodegroups.aws import (
+    AutoScalingGroup,
+    CloudState,
+    EksNodegroup,
+    NoAnswer,
+    Template,
+    demanded_tags,
+    template_from,
+)
+from fairlead.nodegroups.aws.state import Access
+from fairlead.nodegroups.aws.tags import LABEL, RESOURCES, TAINT, node_effect, said_by
+
+__all__ = ["Around", "Subject", "subjects_of", "tag_command"]
+
+# Templates are made by an autoscaler that remembers nothing: the moment is of no consequence.
+_ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Around:
+    """What all checks share. `access`: whether EKS answers the autoscaler's questions, by all we know."""
+
+    state: CloudState
+    settings: CaSettings = field(default_factory=CaSettings)
+    evidence: Evidence = field(default_factory=Evidence)
+
+    @property
+    def cluster(self) -> str:
+        """The cluster's name, as discovery tags have it."""
+        return self.state.cluster
+
+    @cached_property
+    def access(self) -> Access:
+        """IAM's word where there is one, else what the log last said."""
+        if self.state.describe_nodegroup != "unknown":
+            return self.state.describe_nodegroup
+        if not self.evidence.asked:
+            return "unknown"
+        return "denied" if self.evidence.asked[-1].denied else "unreachable"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One group of the file with what the account has for it; `asg` None: nothing."""
+
+    group: NodeGroup
+    around: Around
+    asg: AutoScalingGroup | None = None
+    nodegroup: EksNodegroup | None = None
+
+    @property
+    def name(self) -> str:
+        """The group's name."""
+        return self.group.name
+
+    @cached_property
+    def template(self) -> Template | None:
+        """The node that the autoscaler imagines from zero, if it could read all that it should now."""
+        if self.asg is None:
+            return None
+        return template_from(
+            self.asg,
+            self.answer,
+            now=_ANY_TIME,
+            version=self.around.settings.as_version,
+            kind=self.group.instance_type,
+        )
+
+    @property
+    def answer(self) -> EksNodegroup | NoAnswer | None:
+        """What EKS answers the autoscaler."""
+        if self.asg is None or not (self.asg.nodegroup and self.asg.cluster):
+            return None
+        if self.around.access in ("denied", "unreachable"):
+            return NoAnswer(self.around.access)
+        return self.nodegroup or NoAnswer("no such node group")
+
+    @cached_property
+    def wished(self) -> tuple[Node, ...]:
+        """The nodes that the file describes, one for each zone."""
+        zones = (self.asg.zones if self.asg else ()) or self.group.zones or ("",)
+        return tuple(self._wished(zone) for zone in zones)
+
+    def _wished(self, zone: str) -> Node:
+        plain = node_of(self.group, f"node-of-{self.name}-{zone}".rstrip("-"))
+        if zone:
+            labels = plain["metadata"]["labels"]
+            labels["topology.kubernetes.io/zone"] = labels["topology.ebs.csi.aws.com/zone"] = zone
+            labels["topology.kubernetes.io/region"] = zone[:-1]
+        return convert(plain, Node)
+
+    @cached_property
+    def demanded(self) -> dict[str, str]:
+        """The tags that it must have, those of discovery among them."""
+        return demanded_tags(self.group, self.around.cluster)
+
+    @cached_property
+    def lacking(self) -> dict[str, str]:
+        """The demanded tags on what nodes are like that its own tags do not say."""
+        have = self.asg.tags if self.asg else {}
+        return {
+            tag: value
+            for tag, value in self.demanded.items()
+            if tag.startswith((LABEL, TAINT, RESOURCES)) and not _same(tag, have.get(tag), value)
+        }
+
+    def told_by_eks(self, tag: str, value: str) -> bool:
+        """Whether EKS says of the group what a tag would; whether anybody hears it is another question."""
+        if self.nodegroup is None or self.asg is None or not (self.asg.nodegroup and self.asg.cluster):
+            return False
+        if tag.startswith(LABEL):
+            return self.nodegroup.labels.get(tag.removeprefix(LABEL)) == value
+        if tag.startswith(TAINT):
+            return any(f"{taint.value}:{taint.effect}" == value for taint in self.eks_taints(tag))
+        return self.nodegroup.tags.get(tag) == value
+
+    def eks_taints(self, tag: str) -> list[Taint]:
+        """EKS' taints of the key that a tag speaks of, spelt as nodes spell them."""
+        key = tag.removeprefix(TAINT)
+        taints = self.nodegroup.taints if self.nodegroup else ()
+        return [
+            Taint(each.key, effect=node_effect(each.effect), value=each.value or "")
+            for each in taints
+            if each.key == key
+        ]
+
+    @cached_property
+    def relies(self) -> tuple[str, ...]:
+        """What only EKS says, and no tag: keys of the tags that would."""
+        return tuple(tag for tag, value in self.lacking.items() if self.told_by_eks(tag, value))
+
+    @cached_property
+    def refusals(self) -> list[Refusal]:
+        """What the log says of its template."""
+        return [each for each in self.around.evidence.refusals if self.is_called(each.group)]
+
+    def is_called(self, asg: str) -> bool:
+        """Whether an Auto Scaling group that a log names is this one's."""
+        if not asg:
+            return False
+        if self.asg is not None and asg == self.asg.name:
+            return True
+        said = without_suffix(asg)
+        return bool(said) and said in (self.name, self.nodegroup.name if self.nodegroup else self.name)
+
+    @property
+    def ask_failed(self) -> AskFailed | None:
+        """The last failed question about its managed node group."""
+        name = self.nodegroup.name if self.nodegroup else self.name
+        return self.around.evidence.failed(name)
+
+    @property
+    def wrong_tags(self) -> dict[str, str]:
+        """Tags that say nothing to the autoscaler, with the reason."""
+        return said_by(self.asg.tags).wrong if self.asg else {}
+
+
+def subjects_of(groups: Sequence[NodeGroup], around: Around) -> tuple[Subject, ...]:
+    """Each group with its Auto Scaling group; one that has several is looked at once for each."""
+    found: list[Subject] = []
+    claimed: dict[str, str] = {}
+    for exact in (True, False):
+        for group in groups:
+            if not exact and any(each.name == group.name for each in found):
+                continue
+            for asg in around.state.auto_scaling_groups:
+                nodegroup = around.state.nodegroup_of(asg)
+                if asg.name not in claimed and _belongs(group.name, asg, nodegroup, around.cluster, exact):
+                    claimed[asg.name] = group.name
+                    found.append(Subject(group, around, asg, nodegroup))
+    there = {each.name for each in found}
+    found += [
+        Subject(group, around, None, around.state.nodegroup(group.name))
+        for group in groups
+        if group.name not in there
+    ]
+    order = {group.name: number for number, group in enumerate(groups)}
+    return tuple(sorted(found, key=lambda each: (order[each.name], each.asg.name if each.asg else "")))
+
+
+def _same(tag: str, have: str | None, value: str) -> bool:
+    if have is None or not tag.startswith(RESOURCES):
+        return have == value
+    try:
+        return nano(have) == nano(value)
+    except QuantityError:
+        return False
+
+
+def _belongs(
+    name: str, asg: AutoScalingGroup, nodegroup: EksNodegroup | None, cluster: str, exact: bool
+) -> bool:
+    if asg.cluster and cluster and asg.cluster != cluster:
+        return False
+    names = [asg.nodegroup, asg.name, nodegroup.name if nodegroup else "", without_suffix(asg.name)]
+    if exact:
+        return name in names
+    return any(each.startswith(f"{name}-") or each.endswith(f"-{name}") for each in names)
+
+
+def tag_command(changes: Sequence[TagChange], region: str) -> str:
+    """The AWS CLI's command that sets tags."""
+    tags = [
+        shlex.quote(
+            f"ResourceId={tag.asg},ResourceType=auto-scaling-group,Key={tag.key},Value={tag.value},"
+            "PropagateAtLaunch=false"
+        )
+        for tag in changes
+    ]
+    where = f" --region {region}" if region else ""
+    return f"aws autoscaling create-or-update-tags{where} --tags {' '.join(tags)}"
