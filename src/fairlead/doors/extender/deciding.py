@@ -258,15 +258,17 @@ class Deciding:
         """Of these nodes, those to offer: one, where somebody might meet a pod that must be alone."""
         if not self.alone.matters:
             return nodes
-        uid, policy = ask.member.uid, ask.place.policy
-        own = [name for name in nodes if self.nodes.wants_alone(name, policy.name)]
-        apart = [name for name in nodes if not self.nodes.wants_alone(name)]
-        own = own if _alone(ask, choice) else []
-        if not own and (apart or not nodes):
-            self.alone.take_back(uid)
-            return apart
+        uid, policy = ask.member.uid, ask.place.policy.name
+        own: Sequence[str] = ()
+        if _alone(ask, choice):
+            own = [name for name in nodes if self.nodes.wants_alone(name, policy)]
+        if not own:
+            apart = [name for name in nodes if not self.nodes.wants_alone(name)]
+            if apart or not nodes:
+                self.alone.take_back(uid)
+                return apart
         chosen = self._least_crowded(ask, own or nodes, choice)
-        self.alone.give(uid, chosen, now, alone=self.nodes.wants_alone(chosen, policy.name))
+        self.alone.give(uid, chosen, now, alone=self.nodes.wants_alone(chosen, policy))
         return [chosen]
 
     def _least_crowded(self, ask: Ask, nodes: Sequence[str], choice: Choice) -> str:

@@ -57,6 +57,9 @@ class NodesOfTiers:
     def __init__(self) -> None:
         self._nodes: dict[str, Node] = {}
         self._by_policy: dict[str, _Tiers] = {}
+        # The very sets of exclusive tiers: every node on offer is looked up in them.
+        self._alone: dict[str, list[set[str]]] = {}
+        self._alone_in_any: list[set[str]] = []
 
     def use(self, policies: Iterable[PlacementPolicy]) -> None:
         """These policies hold now; what was known of others is forgotten."""
@@ -79,6 +82,11 @@ class NodesOfTiers:
             for node in self._nodes.values():
                 tiers.put(node)
             self._by_policy[policy.name] = tiers
+        self._alone = {
+            name: [tiers.names[at] for at, tier in enumerate(tiers.policy.spec.tiers) if tier.exclusive]
+            for name, tiers in self._by_policy.items()
+        }
+        self._alone_in_any = [names for sets in self._alone.values() for names in sets]
 
     def put(self, node: Node) -> None:
         """A node is new or changed."""
@@ -120,12 +128,8 @@ class NodesOfTiers:
 
     def wants_alone(self, node: str, policy: str | None = None) -> bool:
         """Whether the node is in an exclusive tier, of this policy or of any."""
-        own = self._by_policy.get(policy) if policy is not None else None
-        every = self._by_policy.values() if policy is None else [own] if own is not None else []
-        return any(
-            (tier := tiers.tier_of.get(node)) is not None and tiers.policy.spec.tiers[tier].exclusive
-            for tiers in every
-        )
+        sets = self._alone_in_any if policy is None else self._alone.get(policy, ())
+        return any(node in names for names in sets)
 
     def seen(self, policy: str) -> Nodes | None:
         """What fallback decides from, as it is at this moment; None: not a policy that holds."""
