@@ -93,6 +93,7 @@ def test_kube_scheduler_goes_on_without_the_extender_and_obeys_again_when_it_is_
     corner.deploy("alone", 6)
     assert sum(corner.settled("alone", 6).values()) == 6
 
+    corner.free("fairlead-extender")
     corner.start()
     corner.deploy("again", 10)
     assert corner.settled("again", 10) == exact(10)

@@ -147,6 +147,7 @@ def test_spot_that_is_lost_while_nobody_leads_is_given_up_by_who_takes_over(corn
 
     first.kill()
     corner.lose(*corner.nodes("spot"))
+    corner.corner.free("fairlead-rebalancer")
     corner.lies("web", on_demand=10)
 
 
@@ -165,6 +166,7 @@ def test_a_rebalancer_killed_between_two_moves_is_carried_on_by_the_next(corner:
         own.nodes(spot=1, on_demand=0)
         first.wait_for("moved")
         first.kill()
+        own.free("fairlead-rebalancer")
         second = corner.start()
         corner.lies("web", spot=4, on_demand=4)
         assert least_ready(moments()) >= 4

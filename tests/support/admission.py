@@ -150,6 +150,10 @@ class Tiered:
 
         self.cluster.wait(look, f"the slots of {app}")
 
+    def free(self, lease: str) -> None:
+        """Take the lease of a killed replica away: how long others wait for its end is not the story here."""
+        self.cluster.wire.request("DELETE", known("Lease").path(self.system, lease)).ok()
+
     @contextlib.contextmanager
     def rebalancing(self) -> Iterator[DoorProcess]:
         """A rebalancer with the webhook's policies, inside the block."""
