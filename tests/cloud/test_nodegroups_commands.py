@@ -153,3 +153,19 @@ def test_without_a_file_it_says_what_is_missing(command: str) -> None:
     done = run(command)
     assert done.returncode == 2
     assert "Missing option '-f'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("kwok", "--namespace", "My Namespace"),
+        ("kwok", "--namespace", ""),
+        ("karpenter", "--node-class", "Default"),
+        ("terraform", "--cluster", "prod ${x}"),
+    ],
+    ids=lambda words: "-".join(words[:2]),
+)
+def test_a_name_that_can_be_none_is_refused(words: tuple[str, ...]) -> None:
+    done = run(*words, "-f", str(EXAMPLE))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{words[2]!r} is no such name" in done.stderr

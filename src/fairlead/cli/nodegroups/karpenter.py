@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fairlead.cli.nodegroups.reading import file_option, note, read_given
+from fairlead.cli.nodegroups.reading import NAME, file_option, named, note, read_given
 
 if TYPE_CHECKING:
     from fairlead.cloud.karpenter import Provider
@@ -38,6 +38,7 @@ __all__ = ["command"]
     "--node-class",
     default="default",
     show_default=True,
+    callback=named(NAME),
     metavar="NAME",
     help="The EC2NodeClass or KWOKNodeClass that the NodePools refer to.",
 )

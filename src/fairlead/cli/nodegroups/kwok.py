@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from fairlead.cli.nodegroups.reading import file_option, read_given
+from fairlead.cli.nodegroups.reading import NAMESPACE, file_option, named, read_given
 
 __all__ = ["command"]
 
@@ -26,6 +26,7 @@ __all__ = ["command"]
     "--namespace",
     default="kube-system",
     show_default=True,
+    callback=named(NAMESPACE),
     metavar="NS",
     help="Where Cluster Autoscaler runs: it looks for them there.",
 )

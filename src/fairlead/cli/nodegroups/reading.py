@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -10,9 +11,12 @@ import click
 if TYPE_CHECKING:
     from fairlead.nodegroups import NodeGroup
 
-__all__ = ["file_option", "note", "read_given"]
+__all__ = ["NAME", "NAMESPACE", "file_option", "named", "note", "read_given"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 
 def file_option(command: F) -> F:
@@ -28,6 +32,17 @@ def read_given(file: str) -> tuple[NodeGroup, ...]:
     from fairlead.nodegroups.file import read_documents
 
     return read_documents(read_objects([file]), "standard input" if file == "-" else file)
+
+
+def named(shape: re.Pattern[str]) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
+    """What an option that takes a name does with it: others are refused before anything is made of them."""
+
+    def check(_: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
+        if name is not None and shape.fullmatch(name) is None:
+            raise click.BadParameter(f"{name!r} is no such name")
+        return name
+
+    return check
 
 
 def note(text: str) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import click
 
-from fairlead.cli.nodegroups.reading import file_option, note, read_given
+from fairlead.cli.nodegroups.reading import file_option, named, note, read_given
 
 __all__ = ["command"]
+
+_CLUSTER = re.compile(r"[0-9A-Za-z][-0-9A-Za-z_]{0,99}")
 
 
 @click.command(
@@ -21,7 +25,9 @@ __all__ = ["command"]
     """,
 )
 @file_option
-@click.option("--cluster", metavar="NAME", help="The default of the variable cluster_name.")
+@click.option(
+    "--cluster", callback=named(_CLUSTER), metavar="NAME", help="The default of the variable cluster_name."
+)
 def command(*, file: str, cluster: str | None) -> None:
     """Write the Terraform of EKS managed node groups that Cluster Autoscaler brings up from zero.
 
