@@ -68,6 +68,10 @@ class Alone:
                 return
             self.take_back(uid)
 
+    def __contains__(self, node: object) -> bool:
+        """Whether anybody is there, or on the way."""
+        return node in self._on
+
     def takes(self, node: str, uid: str, *, alone: bool, besides: Collection[str] = ()) -> bool:
         """Whether a pod may go there: nobody has the node to itself and, if it must be `alone`, nobody is
         there. Those `besides` are about to be evicted.

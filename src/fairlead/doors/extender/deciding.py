@@ -89,11 +89,11 @@ class Deciding:
         name = "" if choice.tier is None else policy.spec.tiers[choice.tier].name
         if slots is not None:
             slots.assume(ask.member, slot, name, now, costed=ask.costed)
+        alone = bool(nodes) and choice.tier is not None and policy.spec.tiers[choice.tier].exclusive
         if preferred:
             passed = ()
-            if not (nodes and _alone(ask, choice)):
-                nodes = self._open(ask, offered)
-        nodes = self._given(ask, nodes, choice, now)
+            nodes = nodes if alone else self._open(ask, offered)
+        nodes = self._given(ask, nodes, choice, now, alone=alone)
         waiting.tier, waiting.firm, waiting.refused = choice.tier, choice.firm, not nodes
         waiting.skipped, waiting.told, waiting.outdated = frozenset(skipped), False, False
         if nodes:
@@ -246,7 +246,8 @@ class Deciding:
         return [
             name
             for name in names
-            if self.alone.takes(
+            if name not in self.alone
+            or self.alone.takes(
                 name,
                 uid,
                 alone=self.nodes.wants_alone(name, policy),
@@ -254,20 +255,19 @@ class Deciding:
             )
         ]
 
-    def _given(self, ask: Ask, nodes: Sequence[str], choice: Choice, now: float) -> Sequence[str]:
-        """Of these nodes, those to offer: one, where somebody might meet a pod that must be alone."""
+    def _given(
+        self, ask: Ask, nodes: Sequence[str], choice: Choice, now: float, *, alone: bool
+    ) -> Sequence[str]:
+        """Of these nodes, those to offer: one, where it must be `alone` or might meet somebody who must."""
         if not self.alone.matters:
             return nodes
         uid, policy = ask.member.uid, ask.place.policy.name
-        own: Sequence[str] = ()
-        if _alone(ask, choice):
-            own = [name for name in nodes if self.nodes.wants_alone(name, policy)]
-        if not own:
+        if not alone:
             apart = [name for name in nodes if not self.nodes.wants_alone(name)]
             if apart or not nodes:
                 self.alone.take_back(uid)
                 return apart
-        chosen = self._least_crowded(ask, own or nodes, choice)
+        chosen = self._least_crowded(ask, nodes, choice)
         self.alone.give(uid, chosen, now, alone=self.nodes.wants_alone(chosen, policy))
         return [chosen]
 
@@ -357,11 +357,6 @@ def _crowds(
         for domain in slots.expected(besides):
             by_value.update(enumerate(domain))
     return {domain: sum(by_value[value] for value in enumerate(domain)) for domain in domains}
-
-
-def _alone(ask: Ask, choice: Choice) -> bool:
-    """Whether the pod is sent where it must be alone."""
-    return choice.tier is not None and ask.place.policy.spec.tiers[choice.tier].exclusive
 
 
 def _refusal(ask: Ask, choice: Choice) -> str:
