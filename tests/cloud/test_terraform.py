@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import botocore.session
 import pytest
 import yaml
 
@@ -18,6 +19,8 @@ from support.terraform import Module, misformatted
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ROOT = Path(__file__).resolve().parents[2]
+LONG = f"{'a' * 32}.example/{'b' * 30}"
+LONGER = f"{'c' * 60}.{LONG}"
 EXAMPLE = (ROOT / "examples" / "node-groups.yaml").read_text()
 
 
@@ -34,7 +37,7 @@ ODD = groups(
     group(
         name="2-all",
         instanceTypes=["m7g.large", "m6g.large"],
-        labels={"size": "medium", "example.com/Kind": "a.b_c", "empty": ""},
+        labels={"size": "medium", "example.com/Kind": "a.b_c"},
         taints=["size=medium:NoSchedule", "gpu:NoExecute", "soft=1:PreferNoSchedule"],
         zones=["eu-west-1a", "eu-west-1b"],
         min=1,
@@ -145,6 +148,26 @@ def test_the_cluster_can_be_named_in_advance() -> None:
     assert "default" not in module(*ODD)[0].named("variable")["cluster_name"]
 
 
+@pytest.mark.parametrize("of", [read_file(EXAMPLE, "example"), ODD], ids=["example", "odd"])
+def test_the_node_groups_are_such_as_the_EKS_API_takes(of: tuple[NodeGroup, ...]) -> None:
+    api = botocore.session.get_session().get_service_model("eks")
+
+    def within(name: str, text: str) -> bool:
+        bounds = api.shape_for(name).metadata
+        return bool(bounds["min"] <= len(text) <= bounds["max"])
+
+    for made in module(*of)[0].resources("aws_eks_node_group").values():
+        assert made["ami_type"] in api.shape_for("AMITypes").metadata["enum"]
+        assert made["capacity_type"] in api.shape_for("CapacityTypes").metadata["enum"]
+        for key, value in made.get("labels", {}).items():
+            assert within("labelKey", key)
+            assert within("labelValue", value)
+        for taint in made.get("taint", []):
+            assert taint["effect"] in api.shape_for("TaintEffect").metadata["enum"]
+            assert within("taintKey", taint["key"])
+            assert within("taintValue", taint.get("value", ""))
+
+
 @pytest.mark.parametrize("of", read_file(EXAMPLE, "example"), ids=lambda one: str(one.name))
 @pytest.mark.parametrize("asked", [True, False], ids=["with EKS asked", "with EKS silent"])
 def test_Cluster_Autoscaler_imagines_the_node_that_the_file_describes(of: NodeGroup, asked: bool) -> None:
@@ -173,12 +196,12 @@ def test_Cluster_Autoscaler_imagines_the_node_that_the_file_describes(of: NodeGr
         ({"labels": {"node-role.kubernetes.io/x": "x"}}, "could not join"),
         ({"labels": {"eks.amazonaws.com/x": "x"}}, "could not join"),
         ({"labels": {f"l{n}": "x" for n in range(49)}}, "medium: labels: needs 51 tags"),
-        (
-            {"labels": {f"{'a' * 60}.example/{'b' * 60}": "x"}},
-            "medium: labels: the tag .* is longer than AWS",
-        ),
+        ({"labels": {"empty": ""}}, "medium: labels.empty: EKS takes no label without a value"),
+        ({"labels": {LONG: "x"}}, "medium: labels.*EKS takes keys of 63"),
+        ({"taints": [f"{LONG}=x:NoSchedule"]}, r"medium: taints\[0\]: EKS takes keys of 63"),
+        ({"resources": {LONGER: 1}}, "medium: resources: the tag .* is longer than AWS"),
     ],
-    ids=["no-type", "kubernetes", "role", "eks", "tags", "long"],
+    ids=["no-type", "kubernetes", "role", "eks", "tags", "no-value", "label", "taint", "long"],
 )
 def test_what_AWS_would_refuse_is_refused_here(wrong: dict[str, Any], said: str) -> None:
     with pytest.raises(BadObject, match=said):

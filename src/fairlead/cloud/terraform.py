@@ -24,11 +24,12 @@ Note = Callable[[str], None]
 # AWS' own bounds on tags.
 _TAGS = 50
 _TAG_KEY = 128
-_TAG_VALUE = 256
 # A kubelet that is to say a label under the former, but not under the latter, does not start.
 _KUBERNETES = ("kubernetes.io", "k8s.io")
 _KUBELETS = ("node.kubernetes.io", "kubelet.kubernetes.io")
 _EKS = "eks.amazonaws.com"
+# EKS' bound on keys of labels and taints, shorter than Kubernetes' because it counts the prefix.
+_KEY = 63
 
 _HEAD = """\
 # Node groups of an EKS cluster that Cluster Autoscaler brings up from zero, and its rights to do so.
@@ -78,23 +79,20 @@ def _check(group: NodeGroup, note: Note) -> None:
             "instanceTypes",
             "is missing: EKS makes nodes of EC2 instance types, resources are not enough",
         )
-    for key in group.labels:
-        if _is_reserved(key):
-            raise BadObject(
-                called,
-                f"labels.{key}",
-                f"{', '.join((*_KUBERNETES, _EKS))} are reserved: a node that says it could not join",
-            )
+    for key, value in group.labels.items():
+        if problem := _wrong_label(key, value):
+            raise BadObject(called, f"labels.{key}", problem)
+    for index, taint in enumerate(group.taints):
+        if len(taint.key) > _KEY:
+            raise BadObject(called, f"taints[{index}]", f"EKS takes keys of {_KEY} characters at most")
     tags = demanded_tags(group, "")
     if len(tags) > _TAGS:
         raise BadObject(
             called, "labels", f"needs {len(tags)} tags on its Auto Scaling group, which may have {_TAGS}"
         )
-    for key, value in tags.items():
-        if len(key) > _TAG_KEY or len(value) > _TAG_VALUE:
-            raise BadObject(
-                called, "labels", f"the tag {key} is longer than AWS allows ({_TAG_KEY} characters)"
-            )
+    for key in tags:
+        if len(key) > _TAG_KEY:
+            raise BadObject(called, "resources", f"the tag {key} is longer than AWS allows: {_TAG_KEY}")
     keys = [taint.key for taint in group.taints]
     for key in dict.fromkeys(key for key in keys if keys.count(key) > 1):
         note(f"{called}: a tag has room for one of the taints on {key}: from zero the strongest is seen")
@@ -108,11 +106,18 @@ def _check(group: NodeGroup, note: Note) -> None:
         note(f"{called}: from zero Cluster Autoscaler sees only the first zone; a group for each is safer")
 
 
-def _is_reserved(key: str) -> bool:
-    domain = key.rpartition("/")[0]
-    if any(f".{domain}".endswith(f".{allowed}") for allowed in _KUBELETS):
-        return False
-    return any(f".{domain}".endswith(f".{reserved}") for reserved in (*_KUBERNETES, _EKS))
+def _wrong_label(key: str, value: str) -> str:
+    if not value:
+        return "EKS takes no label without a value"
+    if len(key) > _KEY:
+        return f"EKS takes keys of {_KEY} characters at most"
+    domain = f".{key.rpartition('/')[0]}"
+    if any(domain.endswith(f".{allowed}") for allowed in _KUBELETS):
+        return ""
+    reserved = (*_KUBERNETES, _EKS)
+    if any(domain.endswith(f".{each}") for each in reserved):
+        return f"{', '.join(reserved)} are reserved: a node that says it could not join"
+    return ""
 
 
 def _settings(cluster: str | None) -> list[Item]:
