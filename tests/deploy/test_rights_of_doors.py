@@ -11,9 +11,12 @@ from typing import Any
 
 import pytest
 
+from fairlead.errors import ApiError
 from fairlead.rig.installed import NAMESPACE, account_kubeconfig, shipped_objects, shipped_rights
+from support.admission import TIER
 from support.balancer import Balancer
 from support.door import DoorProcess
+from support.manifests import pod
 from support.policies import ON_DEMAND, SPOT, plain_policy
 from support.shipped import Obj, Right, Shipped, rights_in, shipped_on
 
@@ -99,6 +102,20 @@ def deployment(namespace: str, name: str, replicas: int) -> Obj:
     }
 
 
+def called(cluster: Shipped, namespace: str) -> None:
+    """Wait until the API server calls the webhook: it learns of registrations by a watch."""
+    path = f"/api/v1/namespaces/{namespace}/pods?dryRun=All"
+
+    def look() -> bool:
+        try:
+            made = cluster.plane.api.create(path, pod("probe"))
+        except ApiError:
+            return False  # it is called, but not as its certificate says
+        return TIER in made["metadata"].get("annotations", {})
+
+    cluster.wait(look, "pods to be given a tier")
+
+
 def actual(cluster: Shipped, policy: str) -> str:
     path = f"/apis/fairlead.dev/v1alpha1/placementpolicies/{policy}"
     return str(cluster.plane.api.get(path).get("status", {}).get("actual"))
@@ -120,6 +137,7 @@ def test_the_webhook(cluster: Shipped) -> None:
         with door(cluster, "webhook", *arguments) as process:
             balancer.ports.append(int(process.wait_for("listening")[0]["url"].rpartition(":")[2]))
             process.wait_for("registered")
+            called(cluster, namespace)
             cluster.apply(deployment(namespace, "web", 10))
             cluster.wait(lambda: actual(cluster, "hooked") == "spot 7, on-demand 3", "the split")
     # Ledgers mostly go with their workload.
@@ -163,6 +181,7 @@ def test_several_doors_in_one(cluster: Shipped) -> None:
         with door(cluster, "serve", *arguments) as process:
             balancer.ports.append(int(process.wait_for("listening")[0]["url"].rpartition(":")[2]))
             process.wait_for("registered")
+            called(cluster, namespace)
             ours = deployment(namespace, "ours", 10)
             ours["spec"]["template"]["spec"]["schedulerName"] = "fairlead"
             cluster.apply(ours, deployment(namespace, "theirs", 10))
@@ -196,7 +215,12 @@ def test_the_rebalancer(cluster: Shipped) -> None:
     ) as namespace:
         cluster.plane.kubectl("cordon", "on-demand-0", "on-demand-1")
         cluster.apply(deployment(namespace, "web", 4))
-        cluster.wait(lambda: all(cluster.nodes_of(namespace).values()), "the pods to be on spot")
+
+        def on_spot() -> bool:
+            nodes = list(cluster.nodes_of(namespace).values())
+            return len(nodes) == 4 and all(nodes)
+
+        cluster.wait(on_spot, "the pods to be on spot")
         cluster.plane.kubectl("uncordon", "on-demand-0", "on-demand-1")
         with door(cluster, "rebalance"):
             right = Right("", "pods/eviction", "create")

@@ -99,7 +99,7 @@ def test_an_oscillating_number_and_an_autoscaler_make_a_bounded_number_of_moves(
     corner.corner.deploy("web", 4, pods=asks)
     began = time.monotonic()
     number = 4
-    while time.monotonic() < began + count(15, 240):
+    while time.monotonic() < began + count(8, 240):
         number = 14 - number
         corner.corner.scale("web", number)
         corner.cluster.wait(lambda number=number: all_ready(corner, number), f"{number} ready pods")
