@@ -6,7 +6,7 @@ the autoscalers are not told in their own terms, they cannot act on: that is tol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,6 +16,7 @@ from support.autoscaled import add_pool, autoscaled
 from support.cluster import Cluster, Host
 from support.faults import Answer, LoseReply, LoseRequest, RequestFault, Script
 from support.scheduler import Manifest, Shop, aside, in_process
+from support.seen import first, has_node, history, is_marked, marked_because
 from support.wire import Watch
 
 pytestmark = pytest.mark.slow
@@ -198,23 +199,6 @@ def watched(ours: Shop, kind: str) -> Any:
     return cluster.wire.watch(cluster.path(kind))
 
 
-def history(watch: Watch, holds: Callable[[Manifest], bool], number: int) -> list[Manifest]:
-    """All that is seen until so many objects have been seen so."""
-    items: list[Manifest] = []
-    while len(first(items, holds)) < number:
-        items.append(watch.next()["object"])
-    return items
-
-
-def first(items: list[Manifest], holds: Callable[[Manifest], bool]) -> dict[str, int]:
-    """The version at which each object was first so; versions order all that happens in a cluster."""
-    found: dict[str, int] = {}
-    for item in items:
-        if holds(item):
-            found.setdefault(item["metadata"]["name"], version(item))
-    return found
-
-
 def assert_whole(pods: Watch, nodes: Watch) -> None:
     """The gang asked for nodes when its last member was there, and started when its last node was."""
     members, machines = history(pods, has_node, SIZE), history(nodes, is_usable, SIZE)
@@ -225,34 +209,14 @@ def assert_whole(pods: Watch, nodes: Watch) -> None:
     assert max(usable.values()) < min(bound.values()), "a member was bound before the last node was there"
 
 
-def version(item: Manifest) -> int:
-    return int(item["metadata"]["resourceVersion"])
-
-
-def has_node(pod: Manifest) -> bool:
-    return bool(pod["spec"].get("nodeName"))
-
-
 def is_usable(node: Manifest) -> bool:
     return is_ready(node, untainted=True) and not node["spec"].get("taints")
-
-
-def marked_because(pod: Manifest) -> str:
-    """Why a pod is Unschedulable, in the terms that autoscalers read; "" when it is not."""
-    for one in pod["status"].get("conditions", []):
-        if (one["type"], one["status"], one.get("reason")) == ("PodScheduled", "False", "Unschedulable"):
-            return str(one["message"])
-    return ""
 
 
 def held_with(cluster: Cluster, app: str, text: str) -> list[Manifest]:
     """The pods of a workload, once all of them are Unschedulable for such a reason."""
     pods: list[Manifest] = cluster.list("Pod", labelSelector=f"app={app}")["items"]
     return pods if all(text in marked_because(pod) for pod in pods) else []
-
-
-def is_marked(pod: Manifest) -> bool:
-    return bool(marked_because(pod))
 
 
 def all_running(ours: Shop, app: str, number: int) -> list[Manifest]:

@@ -31,7 +31,7 @@ from fairlead.rig.controlplane import ControlPlane
 from fairlead.rig.nodes import UNREADY_ANNOTATION, is_ready, node_object
 from fairlead.world.clock import WallClock
 from fairlead.world.kubelet import Pace
-from fairlead.world.world import Serving, World
+from fairlead.world.world import World
 from support.rig import programs
 from support.wire import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, PATIENCE_S, STRATEGIC_PATCH, Answer, Wire
 
@@ -39,7 +39,7 @@ T = TypeVar("T")
 Names = list[str]  # spelt out, it would mean `Cluster.list` inside that class
 
 # As fast as KWOK with the rig's stages.
-_PACE = Pace(start=timedelta(), stop=timedelta(), job=timedelta(seconds=0.5))
+PACE = Pace(start=timedelta(), stop=timedelta(), job=timedelta(seconds=0.5))
 
 _CONTENT_TYPES = {
     "json": JSON_PATCH,
@@ -83,6 +83,10 @@ class Host(ABC):
     @abstractmethod
     def compact(self) -> None:
         """Forget the past: versions before now can no longer be read."""
+
+    def pass_time(self) -> None:
+        """Let a moment pass between two looks."""
+        time.sleep(0.03)
 
     @abstractmethod
     def stop(self) -> None:
@@ -143,13 +147,10 @@ class EmbeddedHost(Host):
         self._shape = shape
         self._authority = Authority()
         self.ca_pem = self._authority.pair.public
-        self._started: Future[Serving] = Future()
+        self._started: Future[tuple[World, str, Path]] = Future()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._live()), daemon=True)
         self._thread.start()
-        serving = self._started.result(PATIENCE_S)
-        self.world = serving.world
-        self.url = serving.url
-        self.kubeconfig = serving.kubeconfig
+        self.world, self.url, self.kubeconfig = self._started.result(PATIENCE_S)
 
     def wire(self) -> Wire:
         return Wire(self.url)
@@ -167,24 +168,24 @@ class EmbeddedHost(Host):
         self._loop.call_soon_threadsafe(self._ended.set)
         self._thread.join(PATIENCE_S)
 
-    def on_loop(self, call: Callable[[], object]) -> None:
+    def on_loop(self, call: Callable[[], T]) -> T:
         """Call it where the world lives, between two of its steps."""
 
-        async def on_loop() -> None:
-            call()
+        async def on_loop() -> T:
+            return call()
 
-        asyncio.run_coroutine_threadsafe(on_loop(), self._loop).result(PATIENCE_S)
+        return asyncio.run_coroutine_threadsafe(on_loop(), self._loop).result(PATIENCE_S)
 
     async def _live(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._ended = asyncio.Event()
         try:
-            serving = await World(clock=WallClock(), pace=_PACE, **self._shape).serve()
+            serving = await World(clock=WallClock(), pace=PACE, **self._shape).serve()
         except Exception as error:  # noqa: BLE001 (whatever it is, the waiting thread raises it)
             self._started.set_exception(error)
             return
         async with serving:
-            self._started.set_result(serving)
+            self._started.set_result((serving.world, serving.url, serving.kubeconfig))
             await self._ended.wait()
 
 
@@ -290,12 +291,12 @@ class Cluster:
 
     # Waiting
 
-    def wait(self, look: Callable[[], T], what: str) -> T:
+    def wait(self, look: Callable[[], T], what: str, *, patience_s: float = 2 * PATIENCE_S) -> T:
         """What `look` returns once that is true; looked at again and again."""
-        deadline = time.monotonic() + 2 * PATIENCE_S
+        deadline = time.monotonic() + patience_s
         while not (seen := look()):
             assert time.monotonic() < deadline, f"waited in vain on the {self.name} cluster for {what}"
-            time.sleep(0.03)
+            self.host.pass_time()
         return seen
 
     def gone(self, kind: str | Resource, name: str) -> None:

@@ -100,6 +100,9 @@ class Wire:
             connection.request("GET", with_query(path, {"watch": True, **query}), headers={"Accept": accept})
             response = connection.getresponse()
             assert response.status == 200, f"{response.status}: {response.read()!r}"
+            if connection.sock is not None:
+                # A cluster may be silent for longer than a test waits for one event.
+                connection.sock.settimeout(None)
             watch = Watch(response)
             yield watch
         finally:

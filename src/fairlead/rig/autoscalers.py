@@ -86,6 +86,8 @@ def run_cluster_autoscaler(
         "--scale-down-delay-after-add=5s",
         # Five minutes by default, which hides every scale-down from a test.
         "--unremovable-node-recheck-timeout=5s",
+        # The provider makes no node of its own accord, not even a group's minimum.
+        "--enforce-node-group-min-size=true",
         *arguments,
         ready=lambda: answers(ports[0], "/health-check"),
         env=own,
