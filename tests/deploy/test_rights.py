@@ -5,6 +5,7 @@ The API server here cannot stream lists, as older ones cannot, so that both list
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from fairlead.doors.marks import config_map_name
+from fairlead.errors import ApiError
 from fairlead.rig.installed import NAMESPACE, shipped_objects, shipped_rights
 from support.shipped import Obj, Right, Shipped, rights_in, rights_without, shipped_on
 
@@ -116,14 +118,25 @@ def budget(name: str, namespace: str) -> Obj:
 
 
 def preempt(cluster: Shipped, namespace: str) -> None:
-    cluster.apply(priority_class("rights-low", 1), priority_class("rights-high", 1000))
+    classes = (priority_class("rights-low", 1), priority_class("rights-high", 1000))
+    cluster.apply(*classes)
+    path = f"/api/v1/namespaces/{namespace}/pods?dryRun=All"
+    for name in (one["metadata"]["name"] for one in classes):
+        probe = partial(cluster.plane.api.create, path, pod("probe", namespace, priorityClassName=name))
+        cluster.wait(partial(works, probe), f"class {name} to be known")
     low = [pod(f"low-{index}", namespace, cpu="3", priorityClassName="rights-low") for index in range(3)]
     cluster.apply(*low)
-    cluster.wait(
-        lambda: all(cluster.nodes_of(namespace)[one["metadata"]["name"]] for one in low),
-        "the low-priority pods to be bound",
-    )
+    cluster.wait(lambda: bound(cluster, namespace, low), "the low-priority pods to be bound")
     cluster.apply(pod("high", namespace, cpu="3", priorityClassName="rights-high"))
+
+
+def works(call: Callable[[], object]) -> bool:
+    """Whether the API server does it by now: of new classes and definitions it learns by watches."""
+    try:
+        call()
+    except ApiError:
+        return False
+    return True
 
 
 def claim(cluster: Shipped, namespace: str) -> None:
@@ -197,6 +210,8 @@ def own(cluster: Shipped, namespace: str) -> None:
         }
     )
     cluster.plane.kubectl("wait", "--for=condition=Established", "crd/clones.example.com", "--timeout=60s")
+    served = f"/apis/example.com/v1/namespaces/{namespace}/clones"
+    cluster.wait(partial(works, partial(cluster.plane.api.get, served)), "clones to be served")
     owner = {
         "apiVersion": "example.com/v1",
         "kind": "Clone",
@@ -204,7 +219,7 @@ def own(cluster: Shipped, namespace: str) -> None:
         "spec": {"replicas": 2},
     }
     cluster.apply(owner)
-    path = f"/apis/example.com/v1/namespaces/{namespace}/clones/clone"
+    path = f"{served}/clone"
     member = pod("member", namespace)
     member["metadata"]["annotations"] = {"pod-group": "clones"}
     member["metadata"]["ownerReferences"] = [
@@ -243,7 +258,9 @@ def tolerate(cluster: Shipped, namespace: str) -> None:
     }
     governed = pod("tolerating", namespace)
     governed["metadata"]["labels"] = {"app": "tolerating"}
-    cluster.apply(policy, governed)
+    cluster.apply(policy)
+    cluster.schedulers[-1].wait_for("policy")  # pods are watched apart
+    cluster.apply(governed)
 
 
 def interrupt(cluster: Shipped, namespace: str) -> None:
@@ -255,7 +272,23 @@ def interrupt(cluster: Shipped, namespace: str) -> None:
 
 
 def many(cluster: Shipped, namespace: str) -> None:
-    cluster.apply(*(pod(f"many-{index}", namespace, cpu="10m") for index in range(20)))
+    """Pods for two at once, until one finds a pod bound already, and looks at whose it is."""
+    since = cluster.mark()
+
+    def met() -> bool:
+        group = next(groups)
+        made = [pod(f"many-{group}-{index}", namespace, cpu="10m") for index in range(20)]
+        cluster.apply(*made)
+        cluster.wait(lambda: bound(cluster, namespace, made), "all of them to be bound")
+        return any(Right("", "pods", "get").covers(one) for one, _ in cluster.asked(since))
+
+    groups = itertools.count()
+    cluster.wait(met, "two to have meant the same pod")
+
+
+def bound(cluster: Shipped, namespace: str, made: list[Obj]) -> bool:
+    nodes = cluster.nodes_of(namespace)
+    return all(nodes.get(one["metadata"]["name"]) for one in made)
 
 
 def nothing(cluster: Shipped, namespace: str) -> None:
@@ -286,7 +319,6 @@ DEEDS: dict[Right, tuple[Deed, tuple[str, ...]]] = {
     Right("", "persistentvolumeclaims", "patch"): (claim, ()),
     Right("", "persistentvolumes", "patch"): (claim, ()),
     Right("*", "*/scale", "get"): (own, ()),
-    # One of the two finds a pod bound already, and looks at whose it is.
     Right("", "pods", "get"): (many, TWO_AT_ONCE),
     Right("coordination.k8s.io", "leases", "get"): (nothing, ()),
     Right("coordination.k8s.io", "leases", "create"): (nothing, ()),
