@@ -81,11 +81,10 @@ def _lines(items: Sequence[Item]) -> list[str]:
 
     for number, item in enumerate(items):
         before = items[number - 1] if number else None
-        if before is not None and not isinstance(before, Comment):
-            several = isinstance(item, Block) or isinstance(before, Block) or isinstance(item, Comment)
-            if several:
-                end_run()
-                lines.append("")
+        apart = isinstance(item, Block | Comment) or isinstance(before, Block)
+        if apart and before is not None and not isinstance(before, Comment):
+            end_run()
+            lines.append("")
         if isinstance(item, Comment):
             lines += (f"# {line}".rstrip() for line in item.text.splitlines())
         elif isinstance(item, Block):
