@@ -68,6 +68,7 @@ def test_the_autoscaler_has_a_node_that_it_need_not_bring_itself(root: Module) -
     system = root.resources("aws_eks_node_group")["system"]
     assert system["scaling_config"][0]["min_size"] == 1
     assert "taint" not in system
+    assert system["lifecycle"] == [{"ignore_changes": ["${scaling_config[0].desired_size}"]}]
     release = root.resources("helm_release")["autoscaler"]
     assert "${aws_eks_node_group.system}" in release["depends_on"]
 

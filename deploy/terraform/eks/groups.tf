@@ -13,8 +13,8 @@ module "node_groups" {
   autoscaler_namespace = "kube-system"
 }
 
-# The autoscaler cannot bring the node that it would run on itself, and tenants' nodes are tainted. It is not
-# told of this group: without the tags of its discovery it leaves it alone.
+# The autoscaler cannot bring the node that it would run on itself, and the nodes of other groups are tainted.
+# EKS puts the tags of its discovery on every managed group, so it looks after this one, too.
 resource "aws_eks_node_group" "system" {
   count = local.create_system_group ? 1 : 0
 
@@ -28,6 +28,10 @@ resource "aws_eks_node_group" "system" {
     min_size     = 1
     desired_size = 1
     max_size     = 2
+  }
+
+  lifecycle {
+    ignore_changes = [scaling_config[0].desired_size]
   }
 
   # Its nodes have no other way out.
