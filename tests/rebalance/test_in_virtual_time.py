@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from fairlead.engine.rebalance import Move
 from fairlead.policy.rule import Tiers
 from fairlead.world.autoscaler import Pacing
+from fairlead.world.schema.resources import PODS
 from fairlead.world.spot import Supply
+from fairlead.world.store import Change
 from support.placed import Placed
 from support.policies import ON_DEMAND, SPOT, policy
 from support.worlds import group, seconds
@@ -236,6 +238,60 @@ def test_whatever_happens_nobody_is_moved_below_a_budget_and_all_comes_to_rest(
     before = len(cluster.placement.done)
     cluster.after(3600)
     assert len(cluster.placement.done) == before, "it never comes to rest"
+
+
+SHARED = st.lists(
+    st.tuples(
+        st.sampled_from(["scale", "remake", "lose", "bring", "wait"]),
+        st.sampled_from(["web", "app"]),
+        st.integers(0, 12),
+    ),
+    min_size=3,
+    max_size=12,
+)
+
+
+@pytest.mark.slow
+@given(SHARED, st.integers(0, 3))
+@settings(max_examples=15)
+def test_whatever_happens_two_workloads_have_on_spot_what_their_budget_lets_go(
+    swings: list[tuple[str, str, int]], allowed: int
+) -> None:
+    cluster = Placed(policy("web", SPOT, SAFE, rebalance=QUICK), spot=2, on_demand=3, cpu=16)
+    cluster.protect("shop", {"team": "shop"}, maxUnavailable=allowed)
+    replicas = {"web": 6, "app": 4}
+    for name, number in replicas.items():
+        cluster.deployment(name, number, team="shop")
+    most: list[int] = [0]
+
+    def watch(change: Change) -> None:
+        if change.resource == PODS and change.object["spec"].get("nodeName", "").startswith("s"):
+            most.append(sum(cluster.split(name).get("spot", 0) for name in replicas))
+
+    cluster.world.store.subscribe(watch)
+    cluster.after(60)
+    nodes = 2
+    for what, name, size in swings:
+        match what:
+            case "scale":
+                cluster.scale(name, size)
+                replicas[name] = size
+            case "remake":
+                cluster.world.delete("Deployment", name)
+                cluster.after(5)
+                cluster.deployment(name, replicas[name], team="shop")
+            case "lose":
+                names = [one["metadata"]["name"] for one in cluster.nodes()]
+                cluster.lose(*(one for one in names if one.startswith("s")))
+            case "bring":
+                nodes += 1
+                cluster.add_node(f"s{nodes}", "spot")
+        cluster.after(1 + size * 7.0)
+        assert max(most) <= allowed
+    cluster.after(600)
+    assert max(most) <= allowed
+    pods = {name: sum(cluster.split(name).values()) for name in replicas}
+    assert pods == replicas
 
 
 JUMPY = [

@@ -48,6 +48,36 @@ def test_pods_come_back_from_on_demand_to_spot() -> None:
     assert move.uid == "uid-default-web-3"
 
 
+class TestSlotsOfTheTier:
+    """With ``min: pdb`` what tiers hold decides, not slots; scaling in goes by slots all the same."""
+
+    def lost(self, *young: int) -> Picture:
+        """Four pods on demand, of which the last two were on spot, and their slots are spot's."""
+        kept = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "status": {"disruptionsAllowed": 2}}
+        kept |= {"metadata": {"name": "web", "namespace": "default"}}
+        kept |= {"spec": {"selector": {"matchLabels": {"app": "web"}}, "minAvailable": 2}}
+        picture = Picture(policy("web", SPOT, ON_DEMAND | {"min": "pdb"}, rebalance={"stabilize": "0s"}))
+        picture.deployment(4).add(kept)
+        for slot in (1, 2, 3, 4):
+            created = {"created": NOW - 100} if slot in young else {}
+            picture.add(picture.web(f"web-{slot}", "d1", slot=slot, **created))
+        return picture
+
+    def test_who_holds_one_goes_there(self) -> None:
+        assert self.lost().move().pod == "default/web-4"
+
+    def test_it_is_waited_for_until_it_is_old_enough(self) -> None:
+        assert self.lost(3, 4).waits() == "web-4 is younger than 5 min"
+        assert self.lost(4).waits() == "web-4 is younger than 5 min"
+
+    def test_what_a_min_lacks_is_not_waited_for(self) -> None:
+        picture = self.lost(1)
+        for slot, on in ((1, "s1"), (2, "s1"), (3, "s2"), (4, "s2")):
+            created = {"created": NOW - 100} if slot == 1 else {}
+            picture.add(picture.web(f"web-{slot}", on, slot=slot, **created))
+        assert picture.move().pod == "default/web-2"
+
+
 def test_a_move_says_why_it_is_safe() -> None:
     assert strayed().move().why == (
         "tier on-demand has 3 pods where the rule has 1; there is room on s1; no budget; "

@@ -38,8 +38,9 @@ class Placed:
     def add_node(self, name: str, capacity: str) -> None:
         self.world.create(node(name, cpu=self.cpu, labels={"capacity": capacity}))
 
-    def deployment(self, name: str, replicas: int, *, cpu: str = "100m", **spec: Any) -> None:
-        """A Deployment whose pods carry the label app."""
+    def deployment(self, name: str, replicas: int, *, cpu: str = "100m", team: str = "", **spec: Any) -> None:
+        """A Deployment whose pods carry the label app, and perhaps that of a team."""
+        labels = {"app": name} | ({"team": team} if team else {})
         self.world.create(
             {
                 "apiVersion": "apps/v1",
@@ -48,19 +49,23 @@ class Placed:
                 "spec": {
                     "replicas": replicas,
                     "selector": {"matchLabels": {"app": name}},
-                    "template": {"metadata": {"labels": {"app": name}}, "spec": asking(cpu, **spec)},
+                    "template": {"metadata": {"labels": labels}, "spec": asking(cpu, **spec)},
                 },
             }
         )
 
     def budget(self, name: str, least: int | str) -> None:
         """A PodDisruptionBudget for a Deployment."""
+        self.protect(name, {"app": name}, minAvailable=least)
+
+    def protect(self, name: str, labels: dict[str, str], **spec: Any) -> None:
+        """A PodDisruptionBudget for pods with these labels."""
         self.world.create(
             {
                 "apiVersion": "policy/v1",
                 "kind": "PodDisruptionBudget",
                 "metadata": {"name": name, "namespace": "default"},
-                "spec": {"minAvailable": least, "selector": {"matchLabels": {"app": name}}},
+                "spec": {"selector": {"matchLabels": labels}, **spec},
             }
         )
 

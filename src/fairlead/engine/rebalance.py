@@ -221,13 +221,18 @@ class _Planner:
         candidates = [
             held for held in standing.pods if held.tier is None or counts[held.tier] > target[held.tier]
         ]
-        for held in sorted(candidates, key=_worst_first):
+        needed = counts[tier] < standing.tiers.mins(len(standing.pods))[tier]
+        # Scaling in goes by slots, so who holds a slot of the tier goes there before others, even if it has
+        # to grow older first: moved instead, the pods of a min's own slots would be the last to stay.
+        for held in sorted(candidates, key=lambda one: (_astray(standing, one, tier), *_worst_first(one))):
             try:
                 self._may_leave(standing, held)
                 if standing.landing(held, skipped) != tier:
                     raise _Waits(f"a pod in place of {held.member.name} would not be sent there")
                 return self._checked(standing, held, tier, probe=probe)
             except _Waits as waits:
+                if waits.until is not None and not needed and not _astray(standing, held, tier):
+                    raise
                 # One that only has to grow older says more than one that will never do.
                 if found is None or (found.until is None and waits.until is not None):
                     found = waits
@@ -363,6 +368,11 @@ def short_of(standing: Standing) -> list[int]:
     mins = standing.tiers.mins(len(standing.pods))
     lacking = [index for index, (have, want) in enumerate(zip(counts, target, strict=True)) if have < want]
     return sorted(lacking, key=lambda index: (counts[index] >= min(mins[index], target[index]), index))
+
+
+def _astray(standing: Standing, held: Held, tier: int) -> bool:
+    """Whether a pod that were made anew in the tier would hold another tier's slot there."""
+    return standing.tiers.of_slot(held.slot) != tier
 
 
 def _worst_first(held: Held) -> tuple[bool, int, bool, int, str]:
