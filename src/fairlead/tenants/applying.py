@@ -28,7 +28,9 @@ Object = dict[str, Any]
 Told = Callable[[Tenant, str], None]
 """Is told what is waited for, each time that it changes."""
 
-_LOOK_AGAIN_S = 0.5
+# Most of what is waited for is there at once; what is not, takes its time.
+_LOOK_AGAIN_S = 0.05
+_SELDOM_S = 1.0
 
 
 class Halted(FairleadError):  # noqa: N818
@@ -58,13 +60,15 @@ class Deadline:
     async def until(self, look: Callable[[], Awaitable[str]], what: str, told: Callable[[str], None]) -> None:
         """Look again and again until there is nothing to wait for; Overdue with the last reason."""
         last = ""
+        pause_s = _LOOK_AGAIN_S
         while reason := await look():
             if reason != last:
                 told(f"{what}: {reason}")
                 last = reason
             if not self.left_s:
                 raise Overdue(f"{what}: {reason} after {self.timeout_s:g}s")
-            await asyncio.sleep(min(_LOOK_AGAIN_S, self.left_s))
+            await asyncio.sleep(min(pause_s, self.left_s))
+            pause_s = min(2 * pause_s, _SELDOM_S)
 
 
 class Applier:
@@ -149,7 +153,7 @@ class Applier:
                 metadata.get("namespace"),
                 uid=metadata["uid"],
                 # So that a workload is gone only when its pods are, which use what is deleted next.
-                propagation="Foreground",
+                propagation="Foreground" if resource.namespaced else None,
             )
 
     async def _wait_for(self, tenant: Tenant, needed: Object, step: Step, deadline: Deadline) -> None:

@@ -14,7 +14,7 @@ from fairlead.client.api import Client
 from fairlead.client.discovery import served
 from fairlead.errors import ApiError, Missing, NotFound
 from fairlead.kube.resources import BUILT_IN, Resource
-from fairlead.tenants.names import FURTHER_ANNOTATION, MANAGED_BY, OURS, TENANT_LABEL, selector_of
+from fairlead.tenants.names import FURTHER_ANNOTATION, HELMS, MANAGED_BY, OURS, TENANT_LABEL, selector_of
 from fairlead.tenants.rendering import KINDS
 
 __all__ = ["Kinds", "belongs", "further_of", "is_going", "objects_of", "release_of", "together"]
@@ -52,9 +52,9 @@ class Kinds:
 
 
 def belongs(item: Mapping[str, Any], tenant: str) -> bool:
-    """Whether an object is marked as the tenant's."""
+    """Whether an object is marked as the tenant's, by us or by Helm."""
     labels = item["metadata"].get("labels") or {}
-    return labels.get(MANAGED_BY) == OURS and labels.get(TENANT_LABEL) == tenant
+    return labels.get(MANAGED_BY) in (OURS, HELMS) and labels.get(TENANT_LABEL) == tenant
 
 
 def is_going(item: Mapping[str, Any]) -> bool:

@@ -12,6 +12,7 @@ __all__ = [
     "DEPENDS_ANNOTATION",
     "FIELD_MANAGER",
     "FURTHER_ANNOTATION",
+    "HELMS",
     "MANAGED_BY",
     "OURS",
     "TENANT_LABEL",
@@ -25,6 +26,7 @@ FIELD_MANAGER = "fairlead-tenant"
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
 OURS = "fairlead"
+HELMS = "Helm"  # what Helm makes of it when it installs the chart
 TENANT_LABEL = f"{GROUP}/tenant"
 TYPE_LABEL = f"{GROUP}/tenant-type"
 
@@ -45,8 +47,8 @@ def labels_of(tenant: str, type_name: str) -> dict[str, str]:
 
 
 def selector_of(tenant: str = "") -> str:
-    """The label selector of a tenant's objects; without a name, of every tenant's."""
-    return f"{MANAGED_BY}={OURS},{TENANT_LABEL}={tenant}" if tenant else f"{MANAGED_BY}={OURS},{TENANT_LABEL}"
+    """The label selector of a tenant's objects, whoever installed it; without a name, of every tenant's."""
+    return f"{TENANT_LABEL}={tenant}" if tenant else TENANT_LABEL
 
 
 def check_name(name: str, called: str = "tenant") -> None:

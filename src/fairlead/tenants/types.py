@@ -139,7 +139,7 @@ def default_text() -> str:
 
 def default_types() -> dict[str, TenantType]:
     """The types that are used when no file is given."""
-    return read_types(yaml.safe_load_all(default_text()), "tenant-types.yaml")
+    return read_types(yaml.safe_load_all(default_text()), "the default tenant-types.yaml")
 
 
 def _read(data: dict[str, Any], source: str, where: str) -> TenantType:

@@ -32,8 +32,8 @@ def run(kubeconfig: str, context: str, call: Callable[[Session], Awaitable[T]]) 
     """Call it with a connection that is open."""
     from fairlead.doors.running import configure_logging, event_loop
 
-    configure_logging("auto", "warning")
     target = load(kubeconfig or None, context=context or None)
+    configure_logging("auto", "warning")
 
     async def connected() -> T:
         async with Connection(target) as connection:
