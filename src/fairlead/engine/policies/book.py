@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from fairlead.engine.core.actions import MarkTiers
+from fairlead.engine.policies.demanded import Demanded
 from fairlead.engine.policies.families import Families
 from fairlead.engine.policies.group import Group
 from fairlead.engine.policies.members import Governed, Known, Members
@@ -25,19 +26,16 @@ from fairlead.kube.node import Node
 from fairlead.kube.pod import Pod
 from fairlead.kube.tolerations import Toleration
 from fairlead.kube.workloads import Job, PodDisruptionBudget, Workload
-from fairlead.policy.demands import asks_budgets, demand_of_group, desired_of_group
+from fairlead.policy.demands import asks_budgets
 from fairlead.policy.fallback import Waiter
 from fairlead.policy.groups import GroupKey, SlotMark, group_of, ordinal_of, read_mark
 from fairlead.policy.marks import Mark
 from fairlead.policy.matching import Policies, may_match
 from fairlead.policy.model import PlacementPolicy
-from fairlead.policy.rule import Demand, Tiers
 from fairlead.policy.workloads import Workload as PodsWorkload
 from fairlead.policy.workloads import workload_of
 
 __all__ = ["PolicyBook"]
-
-_ROOM = 1000  # demands of groups for which the rule is kept; they change with every pod under ``min: pdb``
 
 
 class PolicyBook:
@@ -52,9 +50,8 @@ class PolicyBook:
         self._policies = Policies()
         self._owners = KnownOwners()
         self._families = Families(self._owners)
-        self._budgets: dict[str, dict[str, PodDisruptionBudget]] = {}  # by namespace and name
+        self._demanded = Demanded(self._owners)
         self._reaches: dict[str, Reach] = {}
-        self._tiers: dict[tuple[str, Demand, int | None], Tiers] = {}
         self._sending = Sending()
         self._members = Members()
         self._groups: dict[GroupKey, Group] = {}
@@ -104,7 +101,7 @@ class PolicyBook:
             self._leave(governed.claim.uid)
         changed = [policy for policy in found if policy.name in names]
         self._reach(changed, nodes)
-        self._tiers = {key: tiers for key, tiers in self._tiers.items() if key[0] not in names}
+        self._demanded.changed(names)
         self._sending.clear()
         for governed in mine:
             self._find(governed.pod)
@@ -211,13 +208,12 @@ class PolicyBook:
             reach = self._reaches[governed.key.policy]
             tier = reach.tier_of(node)
             reach.succeeded(tier)
-            # It keeps the slot that it waited with, so nobody else's can be another for it.
             mark = SlotMark(sent.policy.name, sent.slot, token=governed.token)
             governed.pod = replace(governed.pod, node=node, waits=False, mark=mark)
             governed.claim = replace(governed.claim, placed=True, tier=tier, slot=sent.slot)
             group = self._groups[governed.key]
-            group.slots.keep(governed.claim, in_turn=tier == sent.choice.tier)
-            if group.disturbed:
+            same = group.slots.keep(governed.claim, in_turn=tier == sent.choice.tier)
+            if not same or group.disturbed:
                 self._dirty[governed.key] = None
             self._forget(uid)
         self._members.add(governed)
@@ -263,15 +259,12 @@ class PolicyBook:
 
     def budget(self, budget: PodDisruptionBudget) -> None:
         """A budget as it now is."""
-        there = self._budgets.setdefault(budget.metadata.namespace, {})
-        known = there.get(budget.metadata.name)
-        there[budget.metadata.name] = budget
-        if known is None or known.spec != budget.spec:
+        if self._demanded.budget(budget):
             self._stir_within(budget.metadata.namespace)
 
     def budget_gone(self, namespace: str, name: str) -> None:
         """A budget is gone."""
-        if self._budgets.get(namespace, {}).pop(name, None) is not None:
+        if self._demanded.budget_gone(namespace, name):
             self._stir_within(namespace)
 
     def node(self, name: str, node: Node | None) -> None:
@@ -341,26 +334,15 @@ class PolicyBook:
         if key not in self._members.waiting:
             return
         reach, group = self._reaches[key.policy], self._groups[key]
-        tiers = self._tiers_of(reach.policy, key)
+        pods = self._members.pods
+        tiers = self._demanded.tiers(
+            reach.policy, key.namespace, group.makeup, lambda uid: pods[uid].family.workload
+        )
         for uid, before in group.answer(reach, tiers, self._members, self.sent, now):
             moved = before is not None and before.choice.tier != self.sent[uid].choice.tier
             if moved:
                 self._patience.moved(uid)
             yield uid, moved
-
-    def _tiers_of(self, policy: PlacementPolicy, key: GroupKey) -> Tiers:
-        demand, wanted = Demand(), None
-        if asks_budgets(policy):
-            like = self._groups[key].makeup.alike(lambda uid: self._members.pods[uid].family.workload)
-            budgets = self._budgets.get(key.namespace, {})
-            demand = demand_of_group(policy, key.namespace, like, budgets.values(), self._owners.sharing)
-            wanted = desired_of_group(policy, like)
-        found = self._tiers.get((policy.name, demand, wanted))
-        if found is None:
-            if len(self._tiers) >= _ROOM:
-                self._tiers.clear()
-            found = self._tiers[policy.name, demand, wanted] = Tiers(policy.spec.tiers, demand, wanted)
-        return found
 
     def _waiters(self, policy: str) -> Iterator[Waiter]:
         for key, uids in self._members.waiting.items():

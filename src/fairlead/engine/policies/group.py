@@ -8,6 +8,8 @@ difference.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from fairlead.engine.policies.families import Family
 from fairlead.engine.policies.members import Members
 from fairlead.engine.policies.reach import Reach
@@ -26,7 +28,8 @@ _ROOM = 1000  # answers that are kept beyond one for each who waits
 class Group:
     """The pods of a group. `makeup` is what they are like, where the policy asks what budgets demand.
 
-    Invariant: `_answers` are what was chosen under `_circumstances`, by slot and family.
+    Invariant: `_answers` are what was chosen under `_circumstances`, by slot and family and, where that
+    matters, by what tiers held.
     """
 
     __slots__ = ("_answers", "_choices", "_circumstances", "_everyone", "_heeds", "makeup", "slots")
@@ -35,7 +38,7 @@ class Group:
         self.slots = Slots()
         self.makeup = Makeup()
         self._circumstances: object = None
-        self._answers: dict[tuple[int, Family], Sent] = {}
+        self._answers: dict[object, Sent] = {}
         self._choices: dict[object, Choice] = {}  # equal ones are one object, to be told apart fast
         self._everyone = True
         self._heeds = False
@@ -67,34 +70,39 @@ class Group:
         else:
             everyone = open_ or numbers or (heeds and slots.recounted)
         changes = slots.changes(tiers, everyone=everyone)
-        if len(self._answers) > slots.waiting() + _ROOM:
+        if len(self._answers) > 2 * slots.waiting() + _ROOM:
             self._answers.clear()
         tally = _Tally(tiers, slots, numbers=numbers)
         if heeds:
-            for uid in slots.ahead(slots.waiting() - len(changes)):
-                tally.add(sent[uid])
+            tally.skip(sent[uid] for uid in slots.ahead(slots.waiting() - len(changes)))
+        # Who may try a tier is asked; so is everyone where, beside counts, ordinals or marks matter.
+        kept = not open_ and not (heeds and (numbers or any(True for _ in reach.marks)))
         trying = {mark.probe for _, mark in reach.marks if mark.probe}
         found = []
         for uid, slot in changes:
             governed, before = members.pods[uid], sent.get(uid)
-            mine = slot, governed.family
-            alike = not heeds and not open_ and governed.token not in trying
+            family = governed.family
+            mine: object = slot, family
+            if heeds:
+                mine = self._gist(slot, family, tiers, policy), family, tally.counts
+            alike = kept and governed.token not in trying
             after = self._answers.get(mine) if alike else None
             if after is None:
-                workload = governed.family.workload
                 choice = reach.choose(
                     tiers,
                     slot,
-                    workload,
+                    family.workload,
                     token=governed.token,
                     others=len(slots) - 1,
-                    held=tally.beside(slot, governed.claim.ordinal, workload.replicas),
+                    held=tally.beside(slot, governed.claim.ordinal, family.workload.replicas),
                     now=now,
                 )
                 after = Sent(policy, slot, self._one(choice))
-                tally.add(after)
                 if alike:
                     self._answers[mine] = after
+            if heeds:
+                after = after if after.slot == slot else Sent(policy, slot, after.choice)
+                tally.add(after)
             sent[uid] = after
             if (before is None or before.choice is not after.choice) and not after.like(before):
                 found.append((uid, before))
@@ -112,6 +120,12 @@ class Group:
         # Behind a tier without a max nobody gets more than its min: there every slot is of the min.
         unlimited = next((at for at, tier in enumerate(tiers.tiers) if tier.max is None), len(tiers.tiers))
         return tiers.mins(len(self))[: unlimited + 1]
+
+    def _gist(self, slot: int, family: Family, tiers: Tiers, policy: PlacementPolicy) -> int:
+        """What of a slot matters where counts do: with a demand, among as many as are wanted, nothing."""
+        by_workload = policy.spec.group_by == "workload"
+        wanted = (family.workload.replicas or 0) if by_workload else len(self)
+        return 0 if tiers.safe is not None and slot <= wanted else slot
 
     def _one(self, choice: Choice) -> Choice:
         return self._choices.setdefault((choice.tier, choice.why, choice.firm, choice.own), choice)
@@ -131,13 +145,13 @@ def _heeds_counts(tiers: Tiers, reach: Reach) -> bool:
 class _Tally:
     """What tiers hold, as one goes down the line. Of use only to groups that heed that."""
 
-    __slots__ = ("_held", "_names", "_numbered", "_taken", "_tiers")
+    __slots__ = ("_names", "_numbered", "_taken", "_tiers", "counts")
 
     def __init__(self, tiers: Tiers, slots: Slots, *, numbers: bool) -> None:
         """`numbers`: ordinals decide the slots of some."""
         self._tiers = tiers
         self._names = [tier.name for tier in tiers.tiers]
-        self._held = {self._names[tier]: count for tier, count in slots.placed.items()}
+        self.counts = tuple(slots.placed.get(tier, 0) for tier in range(len(self._names)))
         self._numbered = numbers
         self._taken = {slot: self._names[tier] for slot, tier in slots.numbered()} if numbers else {}
 
@@ -145,12 +159,21 @@ class _Tally:
         """What they hold beside a slot, in a group that is to have so many pods."""
         if self._numbered and ordinal is not None:
             return held_by_number(self._tiers, self._taken.items(), slot, wanted)
-        return self._held
+        return dict(zip(self._names, self.counts, strict=True))
+
+    def skip(self, ahead: Iterable[Sent]) -> None:
+        """These are ahead; none of them is there because of its ordinal."""
+        counts = list(self.counts)
+        for one in ahead:
+            if one.choice.tier is not None:
+                counts[one.choice.tier] += 1
+        self.counts = tuple(counts)
 
     def add(self, sent: Sent) -> None:
         """Who is next is sent there."""
-        if sent.choice.tier is not None:
-            name = self._names[sent.choice.tier]
-            self._held[name] = self._held.get(name, 0) + 1
+        tier = sent.choice.tier
+        if tier is not None:
+            counts = self.counts
+            self.counts = (*counts[:tier], counts[tier] + 1, *counts[tier + 1 :])
             if self._numbered:
-                self._taken[sent.slot] = name
+                self._taken[sent.slot] = self._names[tier]

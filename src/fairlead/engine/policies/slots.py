@@ -137,19 +137,22 @@ class Slots:
         if was_odd and not self._odd:
             self._moved = 0  # what was told last was told for the sake of the odd ones
 
-    def keep(self, claim: Claim, *, in_turn: bool) -> None:
-        """Who waited got a node with the slot that it waited with, so nobody else's is another for it.
+    def keep(self, claim: Claim, *, in_turn: bool) -> bool:
+        """Who waited got a node, by its claim with the slot that it waited with; whether that is so, and
+        hence nobody else's slot is another for it.
 
         `in_turn`: of the tier that it was sent to.
         """
         first = bool(self._line) and self._line[0] == claim.order
         before = self._touched, self._moved, self.recounted
-        quiet = not self._odd and self._slot_of.get(claim.uid) == claim.wanted
+        same = self._slot_of.get(claim.uid) == claim.wanted
+        odd = bool(self._odd)
         self.put(claim, waits=False)
-        if quiet and not self._odd:
+        if same and not odd:
             self._touched, self._moved, recounted = before
             # Those after the first see the same numbers as when it was ahead of them.
             self.recounted = recounted if first and in_turn else True
+        return same
 
     def ahead(self, number: int) -> list[str]:
         """The first so many who wait."""
