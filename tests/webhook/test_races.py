@@ -56,31 +56,37 @@ def test_two_hundred_pods_at_once_are_off_by_none(corner: Tiered, count: Callabl
 
 
 @pytest.mark.slow
-def test_a_replica_killed_in_the_middle_costs_nobody_a_slot(corner: Tiered) -> None:
+def test_a_replica_killed_in_the_middle_costs_nobody_a_slot(
+    corner: Tiered, count: Callable[[int, int], int]
+) -> None:
+    number = count(20, 50)
     corner.nodes()
     corner.run(replicas=2, arguments=("--failure-policy=Fail",))
     for name in NAMES:
         corner.deploy(name, 0)
-    scale_all(corner, 50)
+    scale_all(corner, number)
     doomed = corner.replicas[0]
-    doomed.wait_for("admitted", 20)
+    doomed.wait_for("admitted", number // 2)
     doomed.signal(signal.SIGKILL)
 
     for name in NAMES:
-        assert corner.settled(name, 50) == exact(50), name
+        assert corner.settled(name, number) == exact(number), name
 
 
 @pytest.mark.slow
-def test_where_failures_are_ignored_what_slipped_through_is_adopted(corner: Tiered) -> None:
+def test_where_failures_are_ignored_what_slipped_through_is_adopted(
+    corner: Tiered, count: Callable[[int, int], int]
+) -> None:
+    number = count(30, 60)
     corner.nodes()
     corner.run(replicas=2)
     corner.deploy("web", 0)
-    corner.scale("web", 60)
+    corner.scale("web", number)
     for replica in corner.replicas:
         replica.wait_for("admitted", 5)
     for replica in corner.replicas:
         replica.signal(signal.SIGKILL)
-    corner.cluster.wait(lambda: len(corner.pods("web")) == 60, "sixty pods, some without a slot")
+    corner.cluster.wait(lambda: len(corner.pods("web")) == number, "all pods, some without a slot")
     corner.balancer.ports.clear()
     corner.add_replica(*corner.arguments)
 
@@ -92,7 +98,7 @@ def test_where_failures_are_ignored_what_slipped_through_is_adopted(corner: Tier
         return None
 
     counted = corner.cluster.wait(kept, "every pod to be in the ledger")
-    assert counted == corner.settled("web", 60)
+    assert counted == corner.settled("web", number)
 
 
 @pytest.mark.slow
