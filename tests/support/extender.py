@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -122,14 +121,7 @@ class Extended(Tiered):
 
     def until_split(self, app: str, wanted: dict[str, int]) -> None:
         """Wait until a workload's Ready pods lie like this."""
-        seen: Counter[str] = Counter()
-
-        def look() -> bool:
-            nonlocal seen
-            seen = self.serving(self.pods(app))
-            return dict(seen) == wanted
-
-        self.cluster.wait(look, f"{app} to lie as {wanted}; last: {seen}")
+        self.cluster.wait(lambda: dict(self.serving(self.pods(app))) == wanted, f"{app} to lie as {wanted}")
 
 
 @contextmanager
