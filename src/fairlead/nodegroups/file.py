@@ -7,7 +7,7 @@ says something else, a pod never gets its node.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -150,6 +150,8 @@ def _group(said: _Group, called: str) -> NodeGroup:
         raise BadObject(called, "name", f"{said.name!r} is not a name of lower case letters, digits and -")
     for key, value in said.labels.items():
         _check_label(called, f"labels.{key}", key, value)
+    for index, zone in enumerate(said.zones):
+        _check_name(called, f"zones[{index}]", zone, said.zones[:index])
     _check_number(called, said)
     if said.price_per_hour < 0 or not said.price_per_hour.is_finite():
         raise BadObject(called, "pricePerHour", f"{said.price_per_hour} is not a price")
@@ -171,6 +173,13 @@ def _group(said: _Group, called: str) -> NodeGroup:
     )
 
 
+def _check_name(called: str, field: str, name: str, before: Sequence[str]) -> None:
+    if _PART.fullmatch(name) is None:
+        raise BadObject(called, field, f"{name!r} is not a name")
+    if name in before:
+        raise BadObject(called, field, f"{name!r} is there twice")
+
+
 def _check_number(called: str, said: _Group) -> None:
     if said.max < 1:
         raise BadObject(called, "max", f"{said.max}: a group that may have no node is of no use")
@@ -190,9 +199,7 @@ def _types(said: _Group, called: str) -> tuple[InstanceType, ...]:
         return (InstanceType(capacity=given, price_per_hour=said.price_per_hour),)
     found = []
     for index, name in enumerate(said.instance_types):
-        if not name or name in said.instance_types[:index]:
-            problem = "there are two of that name" if name else "is empty"
-            raise BadObject(called, f"instanceTypes[{index}]", problem)
+        _check_name(called, f"instanceTypes[{index}]", name, said.instance_types[:index])
         known = instance_type(name)
         capacity = {**(known.capacity if known else {}), **given}
         if lacking := [resource for resource in ("cpu", "memory") if resource not in capacity]:
