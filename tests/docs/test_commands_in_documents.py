@@ -5,7 +5,7 @@ asked for (their dry runs): the one's real run is what runs these tests, the oth
 Everything else is run for real, block by block, in a folder that has the repository's `examples`. A block
 under the comment ``<!-- on: embedded -->`` is run with `kubectl` on an embedded cluster of its own, four
 nodes large, where Fairlead schedules; under ``spot`` and ``burst`` on one with the nodes and doors that the
-document has installed.
+document has installed, under ``tenants`` on one that grows the example's node groups from zero.
 """
 
 from __future__ import annotations
@@ -18,13 +18,17 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
+from fairlead.nodegroups.file import read_file
 from fairlead.rig.nodes import is_ready, node_object
+from fairlead.world.autoscaler import Pacing
 from support.balancer import Balancer
 from support.cluster import Cluster, EmbeddedHost
 from support.door import DoorProcess
@@ -71,7 +75,7 @@ def test_the_commands_of_a_block_work(document: Path, number: int, tmp_path: Pat
     assert block.on in CLUSTERS, f"{document.name}: no block can be run on {block.on}"
     folder = tmp_path / "here"
     folder.mkdir()
-    for name in ("examples", "deploy", "setup.sh"):
+    for name in ("charts", "examples", "deploy", "setup.sh"):
         (folder / name).symlink_to(ROOT / name)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     with CLUSTERS[block.on](tmp_path) as env:
@@ -163,7 +167,17 @@ def burst(tmp_path: Path) -> Iterator[dict[str, str]]:
             door.close()
 
 
-CLUSTERS = {"": nowhere, "embedded": embedded, "spot": spot, "burst": burst}
+@contextmanager
+def tenants(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """No nodes, and an autoscaler that may bring those of the example's groups."""
+    groups = ROOT / "examples" / "node-groups.yaml"
+    ready = [replace(group, boot_s=0) for group in read_file(groups.read_text(), groups.name)]
+    pacing = Pacing(scan=timedelta(seconds=0.5))
+    with cluster_of(tmp_path, groups=ready, autoscaler=pacing) as cluster:
+        yield environment(cluster, tmp_path)
+
+
+CLUSTERS = {"": nowhere, "embedded": embedded, "spot": spot, "burst": burst, "tenants": tenants}
 
 
 def kind_nodes(example: str) -> list[dict[str, Any]]:
@@ -174,9 +188,9 @@ def kind_nodes(example: str) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def cluster_of(tmp_path: Path, *nodes: dict[str, Any]) -> Iterator[Cluster]:
+def cluster_of(tmp_path: Path, *nodes: dict[str, Any], **shape: Any) -> Iterator[Cluster]:
     """An embedded cluster with these nodes, Ready."""
-    host = EmbeddedHost()
+    host = EmbeddedHost(**shape)
     try:
         cluster = Cluster(host)
         for node in nodes:
@@ -195,10 +209,10 @@ def cluster_of(tmp_path: Path, *nodes: dict[str, Any]) -> Iterator[Cluster]:
 
 def environment(cluster: Cluster, tmp_path: Path) -> dict[str, str]:
     """In which `kubectl` and `fairlead` find the cluster."""
-    (kubectl,) = programs("kubectl")
     tools = tmp_path / "tools"
     tools.mkdir()
-    (tools / "kubectl").symlink_to(kubectl)
+    for program in programs("kubectl", "helm"):
+        (tools / program.name).symlink_to(program)
     python = Path(sys.executable).parent
     return {
         "KUBECONFIG": str(cluster.kubeconfig),
