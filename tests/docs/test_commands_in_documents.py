@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -96,6 +97,8 @@ def test_the_commands_of_a_block_work(document: Path, number: int, tmp_path: Pat
 def rehearsed(command: str, tmp_path: Path) -> str:
     """The command, as a dry run where it must be one."""
     words = shlex.split(command)
+    if words[0] == "openssl" and shutil.which("openssl") is None:
+        pytest.skip("there is no openssl here")
     if words[0] == "make":
         return shlex.join(["make", "--dry-run", "-C", str(ROOT), *words[1:]])
     if words[0] == "./setup.sh" and not {"--help", "--render"} & set(words):
