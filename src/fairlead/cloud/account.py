@@ -17,6 +17,7 @@ from fairlead.cloud.permissions import decide, statements_of
 from fairlead.errors import BadInput, FairleadError, Unreachable
 from fairlead.nodegroups.aws.raw import group_from, nodegroup_from, type_from
 from fairlead.nodegroups.aws.state import Access, AutoScalingGroup, CloudState, EksNodegroup
+from fairlead.nodegroups.catalog import instance_type
 from fairlead.nodegroups.group import InstanceType
 
 __all__ = ["Account"]
@@ -55,9 +56,7 @@ class Account:
         except ImportError as error:
             raise BadInput("--aws needs boto3: pip install 'fairlead[aws]'") from error
         self._exceptions: Any = exceptions
-        self._config = Config(
-            connect_timeout=10, read_timeout=30, retries={"max_attempts": 3, "mode": "standard"}
-        )
+        self._config: Any = Config
         try:
             self._session: Any = boto3.Session(profile_name=profile or None, region_name=region or None)
             credentials = self._session.get_credentials()
@@ -72,6 +71,7 @@ class Account:
         self.region: str = self._session.region_name
         self._clients: dict[str, _Client] = {}
         self._unread: dict[str, str] = {}
+        self._number = ""
         self._cluster = cluster
 
     @property
@@ -97,7 +97,7 @@ class Account:
         return CloudState(
             cluster=self.cluster,
             region=self.region,
-            account=self._account_id(),
+            account=self._number,
             auto_scaling_groups=sized,
             nodegroups=nodegroups,
             describe_nodegroup=self._own_access(names) if own else permissions.get(DESCRIBE, "unknown"),
@@ -159,6 +159,8 @@ class Account:
                     "autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", MaxRecords=_PAGE
                 )
             )
+        # arn:aws:autoscaling:REGION:ACCOUNT:autoScalingGroup:…
+        self._number = next((str(each.get("AutoScalingGroupARN")).split(":")[4] for each in found), "")
         return tuple(self._with_type(group_from(each), each) for each in found)
 
     def _with_type(self, group: AutoScalingGroup, raw: Mapping[str, Any]) -> AutoScalingGroup:
@@ -204,7 +206,7 @@ class Account:
     def _sized(
         self, groups: Sequence[AutoScalingGroup], nodegroups: Sequence[EksNodegroup]
     ) -> tuple[AutoScalingGroup, ...]:
-        """Groups with their types' sizes; a managed group's first type is known to EKS too."""
+        """Groups with the sizes of types that the catalogue has not; EKS knows a managed group's types."""
         of_group = {name: each.instance_types for each in nodegroups for name in each.auto_scaling_groups}
         typed = [
             each
@@ -214,7 +216,8 @@ class Account:
             )
             for each in groups
         ]
-        names = sorted({kind.name for each in typed for kind in each.instance_types})
+        every = {kind.name for each in typed for kind in each.instance_types}
+        names = sorted(name for name in every if instance_type(name) is None)
         known = {}
         for start in range(0, len(names), _PAGE):
             said = self._allowed(
@@ -232,10 +235,6 @@ class Account:
             )
             for each in typed
         )
-
-    def _account_id(self) -> str:
-        said = self._allowed("sts:GetCallerIdentity", lambda: self._client("sts").get_caller_identity())
-        return str((said or {}).get("Account") or "")
 
     def _pod_identity(self, service_account: str) -> str:
         namespace, _, name = service_account.partition("/")
@@ -292,7 +291,10 @@ class Account:
 
     def _client(self, service: str) -> _Client:
         if service not in self._clients:
-            self._clients[service] = self._session.client(service, config=self._config)
+            # IAM's answers can be done without: they are not waited for.
+            patience = {"total_max_attempts": 1 if service == "iam" else 4, "mode": "standard"}
+            config = self._config(connect_timeout=10, read_timeout=30, retries=patience)
+            self._clients[service] = self._session.client(service, config=config)
         return self._clients[service]
 
     def _pages(self, service: str, call: str, key: str, **arguments: Any) -> Iterator[Any]:

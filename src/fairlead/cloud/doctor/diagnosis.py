@@ -44,7 +44,14 @@ def diagnose(
     found_pools = pools.check_pools(listed, waiting, trial)
     if state is None:
         found = [*found_pools.findings, *_from_log(groups, evidence)]
-        return Report(ordered(found), pods=found_pools.pods, pools=found_pools.verdicts)
+        verdicts = list(found_pools.pods)
+        if not found_pools.verdicts:
+            around = Around(CloudState(), settings, evidence)
+            for each in waiting:
+                verdict, more = pods.check_by_file(each, subjects_of(groups, around), trial, around)
+                verdicts.append(verdict)
+                found += more
+        return Report(ordered(found), pods=tuple(verdicts), pools=found_pools.verdicts)
     around = Around(state, settings, evidence)
     subjects = subjects_of(groups, around)
     findings = _of_groups(subjects, around, trial, waiting if listed else None)
@@ -153,7 +160,7 @@ def _from_log(groups: Sequence[NodeGroup], evidence: Evidence) -> list[Finding]:
                 tag_command(changes, ""),
                 group=group.name,
                 pod="",
-                evidence=(f"log: {refusal.line}",),
+                evidence=(str(refusal),),
                 certain=False,
                 seen=True,
             )

@@ -56,6 +56,13 @@ class Refusal:
     at: datetime | None = None
     line: str = ""
 
+    def __str__(self) -> str:
+        """In short: an empty debugInfo is worth saying, it means that the template had nothing to show."""
+        if not self.group:
+            return self.line
+        debug = self.debug or "empty"
+        return f"log: {self.pod} can't be scheduled on {self.group}: {self.reasons}; debugInfo {debug}"
+
 
 @dataclass(frozen=True, slots=True)
 class AskFailed:

@@ -20,7 +20,15 @@ from fairlead.kube.node import Node
 from fairlead.kube.pod import Pod
 from fairlead.kube.tolerations import Taint, tolerated
 
-__all__ = ["BLOCKING", "asked_labels", "check_group", "check_pod", "check_refusals", "pod_finding"]
+__all__ = [
+    "BLOCKING",
+    "asked_labels",
+    "check_by_file",
+    "check_group",
+    "check_pod",
+    "check_refusals",
+    "pod_finding",
+]
 
 # With one of these no pod helps a group to grow.
 BLOCKING = (
@@ -84,6 +92,20 @@ def check_pod(
     return Verdict(key, False, names, causes), found
 
 
+def check_by_file(
+    pod: Pod, subjects: Sequence[Subject], trial: Trial, around: Around
+) -> tuple[Verdict, list[Finding]]:
+    """The same where nothing is known of the account: whether any group of the file has nodes for it."""
+    key = pod.metadata.key
+    if home := trial.at_home(pod):
+        return Verdict(key, True, home, "fits on a node that is there"), []
+    tries = [_try(pod, subject, trial) for subject in subjects]
+    fits = [each.subject.name for each in tries if each.described is None]
+    if fits:
+        return Verdict(key, True, fits[0], "by the file; --aws tells whether the account agrees"), []
+    return _fits_nowhere(pod, tries, around)
+
+
 def check_group(subject: Subject, blamed: Blamed, trial: Trial) -> list[Finding]:
     """What keeps the very pod that a group is for from bringing it up, where nothing else does."""
     template = subject.template
@@ -105,7 +127,7 @@ def check_refusals(subject: Subject, blamed: Blamed, trial: Trial, known: Mappin
         if refusal.rule == "NodeResourcesFit":
             found.append(_too_big_by_log(subject, refusal))
         elif not blamed.get(subject.name) and _takes_its_own(subject, trial):
-            found.append(_stale(subject, refusal.pod, [_heard(refusal)], certain=False))
+            found.append(_stale(subject, refusal.pod, [str(refusal)], certain=False))
     return found[:1]
 
 
@@ -132,7 +154,7 @@ def _contradicted(pod: Pod, subject: Subject, blamed: Blamed, around: Around) ->
     ]
     if not heard or cached_empty(subject) is not None:
         return None
-    return _stale(subject, pod.metadata.key, [_heard(each) for each in heard], certain=True)
+    return _stale(subject, pod.metadata.key, [str(each) for each in heard], certain=True)
 
 
 def _stale(subject: Subject, pod: str, evidence: list[str], *, certain: bool) -> Finding:
@@ -188,7 +210,7 @@ def _fits_nowhere(pod: Pod, tries: Sequence[_Try], around: Around) -> tuple[Verd
     nearest, why = max(refused, key=lambda each: each[1].far)
     said = "; ".join(f"{each.subject.name}: {no.words}" for each, no in refused)
     finding = pod_finding(pod, nearest.subject.wished[0], why, where=f"group {nearest.subject.name}")
-    heard = [_heard(each) for each in around.evidence.refusals if each.pod == pod.metadata.key]
+    heard = [str(each) for each in around.evidence.refusals if each.pod == pod.metadata.key]
     finding = replace(finding, evidence=(said, *heard[:1]), seen=bool(heard))
     return Verdict(pod.metadata.key, False, "", said), [finding]
 
@@ -249,14 +271,7 @@ def _too_big_by_log(subject: Subject, refusal: Refusal) -> Finding:
         "ask for less, or add a group with a larger instance type",
         group=subject.name,
         pod=refusal.pod,
-        evidence=(_heard(refusal),),
+        evidence=(str(refusal),),
         certain=False,
         seen=True,
     )
-
-
-def _heard(refusal: Refusal) -> str:
-    if refusal.line.startswith("event "):
-        return refusal.line
-    debug = refusal.debug or "empty"
-    return f"log: {refusal.pod} can't be scheduled on {refusal.group}: {refusal.reasons}, debugInfo {debug}"

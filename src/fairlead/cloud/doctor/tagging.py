@@ -101,7 +101,7 @@ def _finding(subject: Subject, cause: str, tags: list[str]) -> Finding:
         group=subject.name,
         evidence=(
             *_tag_evidence(subject, cause, tags),
-            *(_said(each.line) for each in lines[:1]),
+            *(str(each) for each in lines[:1]),
         ),
         tags=changes,
         certain=not unsure,
@@ -312,7 +312,3 @@ def _promised(subject: Subject) -> list[Finding]:
             )
         )
     return found
-
-
-def _said(line: str) -> str:
-    return f"log: {line}" if not line.startswith("event ") else line

@@ -13,6 +13,7 @@ from fairlead.engine.cluster import Cluster
 from fairlead.engine.reasons import Insufficient
 from fairlead.engine.requests import allocatable, requests_of
 from fairlead.errors import BadObject
+from fairlead.kube.decode import call_it
 from fairlead.kube.meta import ObjectMeta
 from fairlead.kube.node import Node
 from fairlead.kube.pod import Pod, PodSpec
@@ -48,7 +49,7 @@ class Trial:
     def __init__(self, objects: Iterable[Mapping[str, Any]] = ()) -> None:
         kept = list(objects)
         self.cluster = Cluster.from_objects(kept)
-        self._daemons = [dict(each) for each in kept if each.get("kind") == "DaemonSet"]
+        self._daemons = [_daemon_set(each) for each in kept if each.get("kind") == "DaemonSet"]
 
     def pending(self) -> list[Pod]:
         """The pods that wait for a node and may have one; a DaemonSet's are nobody's reason to scale."""
@@ -65,7 +66,7 @@ class Trial:
         with sandbox(self.cluster.snapshot) as box:
             slot = box.open_node(node)
             for owner in self._daemons:
-                daemon = _daemon(owner, node)
+                daemon = daemon_pod(owner, node)
                 if daemon is not None and box.snapshot.fits(box.snapshot.class_of(daemon), slot):
                     box.place(daemon, slot)
             verdicts = box.snapshot.verdicts(box.snapshot.class_of(pod))
@@ -108,8 +109,10 @@ def _waits(pod: Pod) -> bool:
     return controller is None or controller.kind != "DaemonSet"
 
 
-def _daemon(owner: dict[str, Any], node: Node) -> Pod | None:
-    try:
-        return daemon_pod(owner, node)
-    except (BadObject, KeyError):
-        return None  # not one that the API server would have let in: a file's, half written
+def _daemon_set(given: Mapping[str, Any]) -> dict[str, Any]:
+    """A DaemonSet with all that its controller expects of one; a file may leave out what the API adds."""
+    template = (given.get("spec") or {}).get("template")
+    if not isinstance(template, dict) or not isinstance(template.get("spec"), dict):
+        raise BadObject(call_it(given), "spec.template.spec", "is missing")
+    metadata = {"uid": "", "namespace": "default", "name": "", **(given.get("metadata") or {})}
+    return {"apiVersion": "apps/v1", **given, "metadata": metadata}
