@@ -24,6 +24,7 @@ import yaml
 
 from fairlead.cli import _COMMANDS
 from fairlead.rig.nodes import is_ready, node_object
+from fairlead.tenants.types import default_text
 from support.cluster import Cluster, EmbeddedHost
 from support.manifests import pod
 from support.policies import plain_policy
@@ -87,6 +88,11 @@ class Place:
         (folder / "examples").symlink_to(ROOT / "examples")
         for name in ("policy.yaml", "policies.yaml"):
             (folder / name).write_text(yaml.safe_dump(plain_policy()))
+        (folder / "values.yaml").write_text("replicas: 2\n")
+        tenants = [{"name": "a", "type": "standard"}, {"name": "b", "type": "premium", "namespace": "shop"}]
+        document = {"apiVersion": "fairlead.dev/v1alpha1", "kind": "Tenants", "tenants": tenants}
+        (folder / "tenants.yaml").write_text(yaml.safe_dump(document))
+        (folder / "tenant-types.yaml").write_text(default_text())
         python = Path(sys.executable).parent
         self.env = {
             **os.environ,
@@ -158,6 +164,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     try:
         for name in ("node-0", "node-1", "virtual-node"):
             cluster.create(node_object(name))
+        taint = {"key": "size", "value": "medium", "effect": "NoSchedule"}
+        for name in ("medium-0", "medium-1"):
+            cluster.create(node_object(name, labels={"size": "medium"}, taints=[taint]))
         cluster.wait(
             lambda: all(is_ready(node, untainted=True) for node in cluster.list("Node")["items"]),
             "the nodes to be Ready",
@@ -182,4 +191,7 @@ def test_an_example_works(place: Place, line: str) -> None:
         place.run("fairlead webhook --register")  # which makes the secret
     if line.startswith("fairlead replay"):
         place.run("fairlead scheduler --record recording.jsonl")
+    if line.startswith(("fairlead tenant show", "fairlead tenant delete")):
+        place.run("fairlead tenant create -t premium --name premium-1")
+        place.run("fairlead tenant create -t standard --name a --name b")
     place.run(line)

@@ -27,6 +27,8 @@ __all__ = ["Teller", "show_diffs", "show_objects", "show_plans", "summary"]
 
 _COLOURS = {Change.CREATE: "green", Change.UPDATE: "yellow", Change.KEEP: "dim", Change.DELETE: "red"}
 
+_WIDE = 120
+
 
 class Teller:
     """Tells of several tenants while they are waited for. Closed, it leaves the last picture."""
@@ -75,9 +77,11 @@ class Teller:
 
             self._live = Live(console=Console(stderr=True, highlight=False), auto_refresh=True)
             self._live.start()
-        self._live.update(self._picture(), refresh=True)
+        # On a narrow terminal the reason matters more than the stages that are behind and ahead.
+        whole = self._live.console.width >= _WIDE
+        self._live.update(self._picture(whole=whole), refresh=True)
 
-    def _picture(self) -> Table:
+    def _picture(self, *, whole: bool) -> Table:
         from rich.spinner import Spinner
         from rich.table import Table
         from rich.text import Text
@@ -94,7 +98,7 @@ class Teller:
             mark: Any = Text("✓", style="green") if done else Spinner("dots")
             head = Table.grid(padding=(0, 1))
             head.add_row(mark, Text(tenant.key, style="bold"))
-            stages = _stages(progress.stage) if progress is not None else Text("applying")
+            stages = Text("applying") if progress is None else _stages(progress.stage, whole=whole)
             reason = self._notes.get(key) or (progress.reason if progress is not None else "")
             if done and progress is not None:
                 reason = ", ".join(progress.nodes)
@@ -102,9 +106,11 @@ class Teller:
         return table
 
 
-def _stages(now: Stage) -> Text:
+def _stages(now: Stage, *, whole: bool) -> Text:
     from rich.text import Text
 
+    if not whole:
+        return Text(now.text, style="green" if now is Stage.RUNNING else "bold yellow")
     line = Text()
     for stage in Stage:
         if stage:
