@@ -1,7 +1,7 @@
 """The instance types that Karpenter's providers have, as far as they are known here, with their labels.
 
-A type that a NodePool names and the catalogue does not have is taken to be large enough for anything: of
-what is not known, nothing is said.
+A type that a NodePool names and the catalogue does not have, and whatever another provider has, is taken to
+be anything: of what is not known, nothing is said.
 """
 
 from __future__ import annotations
@@ -26,22 +26,26 @@ _HUGE: Quantities = {"cpu": "100000", "memory": "1000Ti", "pods": "10000"}
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A type to be had. `choices`: labels that may take one of several values, e.g. the zone."""
+    """A type to be had. `choices`: labels that may take one of several values, e.g. the zone.
+
+    Not `known`: how large it is and what other labels it has is anybody's guess.
+    """
 
     name: str
     labels: dict[str, str]
     capacity: Quantities
     choices: dict[str, tuple[str, ...]]
+    known: bool = True
 
 
 def offers_of(provider: str, named: Iterable[str]) -> tuple[Offer, ...]:
-    """All types of a provider, by the API group of its node class; () when it is not one that we know."""
+    """All types of a provider, by the API group of its node class."""
     if provider == "karpenter.kwok.sh":
         return _kwok()
     if provider == "karpenter.k8s.aws":
         known = {each.name for each in _aws()}
         return (*_aws(), *(_unknown(name) for name in named if name not in known))
-    return ()
+    return (Offer("any", {}, _HUGE, {}, known=False),)
 
 
 @cache
@@ -72,7 +76,7 @@ def _of_aws(name: str) -> Offer:
 
 def _unknown(name: str) -> Offer:
     labels = {TYPE: name, "kubernetes.io/arch": architecture(name), "kubernetes.io/os": "linux"}
-    return Offer(name, labels, _HUGE, {"karpenter.sh/capacity-type": ("on-demand", "spot")})
+    return Offer(name, labels, _HUGE, {"karpenter.sh/capacity-type": ("on-demand", "spot")}, known=False)
 
 
 @cache

@@ -93,8 +93,6 @@ class PoolsFound:
 class _Offered:
     pool: _Pool
     offers: tuple[Offer, ...]
-    known: bool
-    """Whether its provider's types are known at all."""
 
 
 def check_pools(objects: Sequence[Mapping[str, Any]], waiting: Sequence[Pod], trial: Trial) -> PoolsFound:
@@ -135,7 +133,7 @@ def _offered(thing: Mapping[str, Any]) -> _Offered:
     pool = convert(dict(thing), _Pool)
     named = [value for each in pool.requirements if each.key == TYPE for value in each.values]
     every = offers_of(pool.spec.template.spec.node_class_ref.group, named)
-    return _Offered(pool, tuple(each for each in every if _admits(pool.requirements, each)), bool(every))
+    return _Offered(pool, tuple(each for each in every if _admits(pool.requirements, each)))
 
 
 def _admits(requirements: Sequence[Requirement], offer: Offer) -> bool:
@@ -146,6 +144,8 @@ def _satisfied(requirement: Requirement, offer: Offer) -> bool:
     key = requirement.key
     if key in offer.choices:
         return any(requirement.admits({key: value}) for value in offer.choices[key])
+    if not offer.known and key not in offer.labels:
+        return True
     if key in offer.labels or key.startswith(_OF_TYPES):
         return requirement.admits(offer.labels)
     return requirement.operator != "In" or bool(requirement.values)
@@ -166,7 +166,7 @@ def _check(each: _Offered, objects: Sequence[Mapping[str, Any]]) -> list[Finding
             )
         )
     event = next((one for one in objects if _is_no_types(one, pool.name)), None)
-    if (each.known and not each.offers) or event is not None:
+    if not each.offers or event is not None:
         found.append(_without_types(each, str(event.get("message", "")) if event else ""))
     return found
 
@@ -174,7 +174,7 @@ def _check(each: _Offered, objects: Sequence[Mapping[str, Any]]) -> list[Finding
 def _without_types(each: _Offered, event: str) -> Finding:
     pool = each.pool
     every = offers_of(pool.spec.template.spec.node_class_ref.group, ())
-    alone = [one for one in pool.requirements if every and not any(_satisfied(one, offer) for offer in every)]
+    alone = [one for one in pool.requirements if not any(_satisfied(one, offer) for offer in every)]
     guilty = alone or pool.spec.template.spec.requirements
     shown = "; ".join(f"{one.key} {one.operator} {list(one.values)}" for one in guilty)
     return Finding(
@@ -215,7 +215,7 @@ def _full(each: _Offered) -> Finding | None:
     pool = each.pool
     tight: dict[str, str] = {}
     for offer in each.offers or (Offer("", {}, {}, {}),):
-        over = _over(pool, {**offer.capacity, "nodes": "1"})
+        over = _over(pool, {**(offer.capacity if offer.known else {}), "nodes": "1"})
         if not over:
             return None
         tight |= over
@@ -287,7 +287,8 @@ def _nodes(each: _Offered, pod: Pod) -> list[Node]:
     found = []
     for offer in each.offers:
         labels = {**offer.labels, _POOL_LABEL: each.pool.name}
-        for key in sorted(open_keys | offer.choices.keys()):
+        guessed = set() if offer.known else {key for key in asked if key.startswith(_OF_TYPES)}
+        for key in sorted(open_keys | offer.choices.keys() | guessed):
             if key in offer.labels:
                 continue
             mine = [one for one in each.pool.requirements if one.key == key]
