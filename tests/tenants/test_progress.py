@@ -93,6 +93,19 @@ class TestStages:
     def test_a_promise_that_was_taken_back_is_none(self) -> None:
         assert seen(pod(), events=[NOT_TRIGGERED, TRIGGERED]).stage is Stage.PENDING
 
+    @pytest.mark.parametrize(
+        "said_by", [{"source": {"component": "karpenter"}}, {"reportingComponent": "karpenter"}]
+    )
+    def test_karpenters_no_takes_a_promise_back(self, said_by: dict[str, Any]) -> None:
+        full = event("FailedScheduling", "all types exceed limits for nodepool", 59, **said_by)
+        found = seen(pod(), events=[NOMINATED, full])
+        assert found.stage is Stage.PENDING
+        assert "exceed limits" in found.reason
+
+    def test_a_schedulers_no_takes_no_promise_back(self) -> None:
+        still = event("FailedScheduling", "no nodes available", 59, source={"component": "default-scheduler"})
+        assert seen(pod(), events=[NOMINATED, still]).stage is Stage.NODE_REQUESTED
+
     def test_others_promises_do_not_count(self) -> None:
         other = event("TriggeredScaleUp", "pod triggered scale-up", 10, about="b-1")
         assert seen(pod(), events=[other]).stage is Stage.PENDING

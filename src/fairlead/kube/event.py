@@ -24,6 +24,12 @@ class Series(Object, frozen=True, gc=False):
     last_observed_time: Time | None = None
 
 
+class Source(Object, frozen=True, gc=False):
+    """Who wrote an event, as the older of the two APIs says it."""
+
+    component: str = ""
+
+
 class Event(Object, frozen=True, gc=False):
     """An event, whichever of the two APIs it was written through."""
 
@@ -35,6 +41,13 @@ class Event(Object, frozen=True, gc=False):
     event_time: Time | None = None
     last_timestamp: Time | None = None
     series: Series | None = None
+    source: Source = Source()
+    reporting_component: str = ""
+
+    @property
+    def reporter(self) -> str:
+        """Who says it."""
+        return self.reporting_component or self.source.component
 
     @property
     def at(self) -> datetime | None:

@@ -24,7 +24,8 @@ __all__ = ["Progress", "Seen", "Stage", "is_living", "progress_of"]
 Object = dict[str, Any]
 
 # Why a pod waits, as schedulers and autoscalers say it.
-_REASONS = ("FailedScheduling", "NotTriggerScaleUp", "FailedScaleUp")
+_NO_NODE = "NotTriggerScaleUp"
+_REASONS = ("FailedScheduling", _NO_NODE, "FailedScaleUp")
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
@@ -121,12 +122,18 @@ def _pod_stage(pod: Object, seen: Seen) -> tuple[Stage, str]:
         (one for one in seen.events if one.involved_object.uid == pod["metadata"]["uid"]),
         key=lambda one: one.at or _LONG_AGO,
     )
-    said = [one for one in events if one.reason in (*PROMISES, "NotTriggerScaleUp", "FailedScaleUp")]
+    said = [one for one in events if _meant(one) in (*PROMISES, _NO_NODE, "FailedScaleUp")]
     if not said or said[-1].reason not in PROMISES:
         return Stage.PENDING, f"pod {name}: {_waiting_reason(pod, events)}"
     if node := _ready_node(pod, said[-1], seen.nodes):
         return Stage.NODE_READY, f"pod {name}: node {node} is ready"
     return Stage.NODE_REQUESTED, f"pod {name}: {_on_its_way(said[-1], seen.claims)}"
+
+
+def _meant(event: Event) -> str:
+    """An event's reason; Karpenter's own no has the scheduler's, and only its name tells them apart."""
+    refused = event.reason == "FailedScheduling" and event.reporter == "karpenter"
+    return _NO_NODE if refused else event.reason
 
 
 def _ready_node(pod: Object, promise: Event, nodes: Iterable[Node]) -> str:
@@ -167,7 +174,7 @@ def _waiting_reason(pod: Object, events: Sequence[Event]) -> str:
     gates = [one["name"] for one in pod["spec"].get("schedulingGates") or ()]
     if gates:
         return f"held by scheduling gates: {', '.join(gates)}"
-    latest = {one.reason: one.message for one in events if one.reason in _REASONS}
+    latest = {_meant(one): one.message for one in events if _meant(one) in _REASONS}
     conditions = (pod.get("status") or {}).get("conditions") or ()
     scheduled: Object = next((one for one in conditions if one.get("type") == "PodScheduled"), {})
     if scheduled.get("status") == "False" and scheduled.get("message"):
