@@ -30,8 +30,8 @@ from support.wire import PATIENCE_S
 __all__ = ["AUTOSCALERS", "Grower", "fairlead"]
 
 
-def fairlead(*arguments: str | Path) -> str:
-    """What a command of ours prints; it must end well."""
+def fairlead(*arguments: str | Path, code: int = 0) -> str:
+    """What a command of ours prints; it must end well, or with this code."""
     words = [sys.executable, "-m", "fairlead", *map(str, arguments)]
     done = subprocess.run(
         words,
@@ -41,7 +41,9 @@ def fairlead(*arguments: str | Path) -> str:
         stdin=subprocess.DEVNULL,
         timeout=8 * PATIENCE_S,
     )
-    assert done.returncode == 0, f"{' '.join(words[3:])} ended with {done.returncode}: {done.stderr}"
+    assert done.returncode == code, (
+        f"{' '.join(words[3:])} ended with {done.returncode}: {done.stdout}{done.stderr}"
+    )
     return done.stdout
 
 

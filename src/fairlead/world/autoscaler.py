@@ -105,7 +105,6 @@ class Autoscaler:
                 if key in self._pending:
                     del self._pending[key]
                     self._said.pop(item["metadata"]["uid"], None)
-                    self.log.forget(key)
                 left = new is None or finished(new)
                 came = new is not None and bool(new["spec"].get("nodeName")) != bool(
                     old is not None and old["spec"].get("nodeName")
@@ -238,12 +237,10 @@ class Autoscaler:
         asg = self._pools.asg(group)
         logged_as = group if asg is None else asg.name
         if self._backoff.get(group, look.now) > look.now:
-            self.log.skipped(
-                logged_as, f"Node group {logged_as} is not ready for scaleup - backoff", look.now
-            )
+            self.log.resting(logged_as, look.now)
             return ("in backoff after failed scale-up",)
         if self._pools.target(group) >= self._pools.groups[group].max:
-            self.log.skipped(logged_as, f"Skipping node group {logged_as} - max size reached", look.now)
+            self.log.full(logged_as, look.now)
             return ("max node group size reached",)
         mark = look.box.mark()
         slot = self._open(look, group, f"{group}-template-{mark}")

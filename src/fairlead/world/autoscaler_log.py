@@ -1,12 +1,12 @@
 """What the autoscaler logs, in Cluster Autoscaler's words: evidence for whoever wonders why no node comes.
 
-Cluster Autoscaler says the same again on every look; here a line is kept when it says something new. The
-oldest lines go when there are too many.
+As there, the same is said again on every look. The oldest lines go when there are too many.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from datetime import datetime
 
 from fairlead.nodegroups.aws import AutoScalingGroup
@@ -17,47 +17,41 @@ _KEPT = 10_000
 
 
 class AutoscalerLog:
-    """The lines so far, oldest first."""
+    """The last lines, oldest first."""
 
     def __init__(self) -> None:
         self._lines: deque[str] = deque(maxlen=_KEPT)
-        self._last: dict[tuple[str, str], str] = {}
 
     @property
     def text(self) -> str:
         """All of it, as ``kubectl logs`` would give it."""
         return "".join(f"{line}\n" for line in self._lines)
 
-    def refused(self, pod: str, group: str, rule: str, reasons: tuple[str, ...], now: datetime) -> None:
+    def refused(self, pod: str, group: str, rule: str, reasons: Sequence[str], now: datetime) -> None:
         """A pod does not fit on the node that a group is expected to bring."""
         why = ", ".join(reasons)
         said = (
             f"Pod {pod} can't be scheduled on {group}, predicate checking error: {why}; "
             f"predicateName={rule}; reasons: {why}; debugInfo="
         )
-        self._say((pod, group), "I", "orchestrator.go:594", said, now)
+        self._say("I", "orchestrator.go:594", said, now)
 
-    def skipped(self, group: str, why: str, now: datetime) -> None:
-        """A group is not looked at for new nodes."""
-        self._say(("", group), "I", "orchestrator.go:533", why, now)
+    def full(self, group: str, now: datetime) -> None:
+        """A group may not grow."""
+        self._say("I", "orchestrator.go:533", f"Skipping node group {group} - max size reached", now)
 
-    def about_template(self, asg: AutoScalingGroup, problem: str, now: datetime) -> None:
-        """Something went wrong while a group's next node was imagined; of most of that nobody is told."""
-        asked, _, why = problem.partition("eks:DescribeNodegroup: ")
-        if why and not asked:
-            said = (
-                f"Failed to get labels from EKS DescribeNodegroup API for nodegroup {asg.nodegroup} "
-                f"in cluster {asg.cluster} because {why}."
-            )
-            self._say(("eks", asg.name), "E", "aws_manager.go:326", said, now)
+    def resting(self, group: str, now: datetime) -> None:
+        """A group did not bring a node in time, and is left alone for a while."""
+        said = f"Node group {group} is not ready for scaleup - backoff"
+        self._say("W", "orchestrator.go:541", said, now)
 
-    def forget(self, pod: str) -> None:
-        """A pod waits no more; should it come back, it is told again."""
-        for about in [each for each in self._last if each[0] == pod]:
-            del self._last[about]
+    def not_told(self, asg: AutoScalingGroup, why: str, now: datetime) -> None:
+        """EKS did not say what nodes of a managed group are like."""
+        said = (
+            f"Failed to get labels from EKS DescribeNodegroup API for nodegroup {asg.nodegroup} "
+            f"in cluster {asg.cluster} because {why}."
+        )
+        self._say("E", "aws_manager.go:326", said, now)
 
-    def _say(self, about: tuple[str, str], level: str, where: str, said: str, now: datetime) -> None:
-        if self._last.get(about) == said:
-            return
-        self._last[about] = said
+    def _say(self, level: str, where: str, said: str, now: datetime) -> None:
         self._lines.append(f"{level}{now:%m%d %H:%M:%S.%f} {1:>7} {where}] {said}")

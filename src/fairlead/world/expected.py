@@ -25,6 +25,7 @@ from fairlead.world.pools import Pools
 __all__ = ["Expected", "named"]
 
 _HOSTNAME = "kubernetes.io/hostname"
+_UNANSWERED = "eks:DescribeNodegroup: "
 
 
 class Expected:
@@ -66,8 +67,10 @@ class Expected:
             live=self._live(view, group.name, now),
             kind=group.instance_type,
         )
+        # Of all that goes wrong on the way, the real one tells only this.
         for problem in template.said:
-            self._log.about_template(asg, problem, now)
+            if problem.startswith(_UNANSWERED):
+                self._log.not_told(asg, problem.removeprefix(_UNANSWERED), now)
         return template.node
 
     def _live(self, view: View, group: str, now: datetime) -> Node | None:

@@ -111,8 +111,13 @@ def command(
     told = CaSettings(version=Version.read(ca_version) if ca_version else None, role=ca_role)
     objects, log = _objects(given), _log(given)
 
-    def find(state: CloudState | None) -> Report:
-        return diagnose(groups, state, objects, evidence=read_log(log), settings=told, pod=given.pod)
+    def find(state: CloudState | None, *, mended: bool = False) -> Report:
+        heard, shown = read_log(log), objects
+        if mended:
+            # Who was refused before the tags were set says nothing of what they do.
+            heard.refusals.clear()
+            shown = [each for each in objects if each.get("kind") != "Event"]
+        return diagnose(groups, state, shown, evidence=heard, settings=told, pod=given.pod)
 
     if not given.aws:
         report = find(_dumped(given, cluster))
@@ -129,7 +134,7 @@ def command(
         elif changes := _agreed(report, yes, output):
             account.tag(changes)
             note(f"{len(changes)} tags set; the autoscaler sees them within a minute")
-            report = find(_look(account, settings, as_autoscaler))
+            report = find(_look(account, settings, as_autoscaler), mended=True)
             _show_after(report, changes, output)
         elif output != "table":
             _show_after(report, (), output)
