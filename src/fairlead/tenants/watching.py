@@ -7,17 +7,17 @@ what the tenants need, not what the cluster holds.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from fairlead.client.api import Client
-from fairlead.errors import ApiError, NotFound, Unreachable
+from fairlead.errors import ApiError, Unreachable
 from fairlead.kube.event import Event
 from fairlead.kube.node import Node
 from fairlead.kube.resources import Resource, known
 from fairlead.tenants.applying import Deadline
-from fairlead.tenants.live import release_of, together
+from fairlead.tenants.live import belongs, release_of, together
 from fairlead.tenants.names import TENANT_LABEL, TYPE_LABEL, selector_of
 from fairlead.tenants.progress import Progress, Seen, Stage, is_living, progress_of
 from fairlead.tenants.tenant import Tenant
@@ -27,6 +27,7 @@ __all__ = ["Held", "find_tenants", "look", "wait_until_running"]
 Object = dict[str, Any]
 
 _LOOK_AGAIN_S = 0.5
+_EACH_S = 0.05
 _CLAIMS = Resource("karpenter.sh", "v1", "nodeclaims", "NodeClaim", namespaced=False)
 
 
@@ -73,19 +74,18 @@ async def find_tenants(client: Client, namespace: str | None = None) -> list[Hel
     found: dict[tuple[str, str], list[Object]] = {}
     own: set[tuple[str, str]] = set()
     for item in namespaces:
-        if tenant := (item["metadata"].get("labels") or {}).get(TENANT_LABEL):
+        tenant = (item["metadata"].get("labels") or {}).get(TENANT_LABEL, "")
+        if tenant and belongs(item, tenant):
             own.add((item["metadata"]["name"], tenant))
             found[item["metadata"]["name"], tenant] = [item]
     for item in (*accounts, *deployments):
         found.setdefault(_key(item), []).append(item)
-    by_key = {_key(item): item for item in deployments}
-    of: dict[tuple[str, str], list[Object]] = {}
-    for pod in pods:
-        of.setdefault(_key(pod), []).append(pod)
+    own_deployments = _mains(deployments)
+    of = _by_key(pods)
 
     async def held(key: tuple[str, str]) -> Held:
         items = found[key]
-        progress = await _progress(client, by_key.get(key), of.get(key, ()))
+        progress = await _progress(client, own_deployments.get(key), of.get(key, ()))
         return Held(
             key[1],
             key[0],
@@ -99,14 +99,23 @@ async def find_tenants(client: Client, namespace: str | None = None) -> list[Hel
     return await together(held(key) for key in sorted(found))
 
 
-async def look(client: Client, tenant: Tenant) -> Progress:
-    """How far a tenant is now."""
-    try:
-        deployment = await client.get(known("Deployment"), tenant.name, tenant.namespace)
-    except NotFound:
-        deployment = None
-    pods = await client.list(known("Pod"), tenant.namespace, labels=selector_of(tenant.name))
-    return await _progress(client, deployment, pods.items)
+async def look(client: Client, tenants: Sequence[Tenant]) -> list[Progress]:
+    """How far tenants are now; those of one namespace are looked at together."""
+    here: dict[str, list[Tenant]] = {}
+    for tenant in tenants:
+        here.setdefault(tenant.namespace, []).append(tenant)
+    found: dict[str, Progress] = {}
+    for namespace, those in here.items():
+        labels = selector_of(those[0].name if len(those) == 1 else "")
+        deployments, pods = await together(
+            client.list(known(kind), namespace, labels=labels) for kind in ("Deployment", "Pod")
+        )
+        own = _mains(deployments.items)
+        of = _by_key(pods.items)
+        keys = [(namespace, tenant.name) for tenant in those]
+        progress = await together(_progress(client, own.get(key), of.get(key, ())) for key in keys)
+        found |= {tenant.key: one for tenant, one in zip(those, progress, strict=True)}
+    return [found[tenant.key] for tenant in tenants]
 
 
 async def wait_until_running(
@@ -123,7 +132,7 @@ async def wait_until_running(
     last = {key: Progress(Stage.PENDING, "nothing is known yet") for key in waiting}
     while True:
         try:
-            seen = await together(look(client, tenant) for tenant in waiting.values())
+            seen = await look(client, list(waiting.values()))
         except Unreachable:
             if not deadline.left_s:
                 raise
@@ -141,7 +150,8 @@ async def wait_until_running(
                 del waiting[tenant.key]
         if not waiting or not deadline.left_s:
             return last
-        await asyncio.sleep(min(_LOOK_AGAIN_S, deadline.left_s))
+        # A look asks for the events of each: many tenants are looked at less often.
+        await asyncio.sleep(min(max(_LOOK_AGAIN_S, _EACH_S * len(waiting)), deadline.left_s))
 
 
 async def _progress(client: Client, deployment: Object | None, pods: Iterable[Object]) -> Progress:
@@ -185,3 +195,15 @@ async def _allowed(
 
 def _key(item: Mapping[str, Any]) -> tuple[str, str]:
     return item["metadata"]["namespace"], item["metadata"]["labels"][TENANT_LABEL]
+
+
+def _by_key(items: Iterable[Object]) -> dict[tuple[str, str], list[Object]]:
+    found: dict[tuple[str, str], list[Object]] = {}
+    for item in items:
+        found.setdefault(_key(item), []).append(item)
+    return found
+
+
+def _mains(deployments: Iterable[Object]) -> dict[tuple[str, str], Object]:
+    """Tenants' own Deployments, which have their name; types may have further ones."""
+    return {_key(item): item for item in deployments if item["metadata"]["name"] == _key(item)[1]}
