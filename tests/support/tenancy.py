@@ -33,6 +33,7 @@ class Tenancy:
         self.cluster = cluster
         self.folder = folder
         self.home = cluster.namespace
+        self.kubeconfig = cluster.kubeconfig
         self.types_file = folder / "types.yaml"
         self.write_types()
 
@@ -76,7 +77,7 @@ class Tenancy:
             and "--namespace-per-tenant" not in arguments
         ):
             given += ["-n", self.home]
-        config = kubeconfig or self.cluster.kubeconfig
+        config = kubeconfig or self.kubeconfig
         return [sys.executable, "-m", "fairlead", "tenant", verb, f"--kubeconfig={config}", *given]
 
     def run(

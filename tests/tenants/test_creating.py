@@ -150,6 +150,13 @@ class TestTypesThatChange:
         said = tenancy.fails(1, "create", "-t", "big", "--name", "a")
         assert "is of type small, not big: change its type with fairlead tenant apply" in said
 
+    def test_a_kind_that_the_cluster_lacks_is_said_before_anything_is_written(self, tenancy: Tenancy) -> None:
+        thing = {"apiVersion": "things.example/v1", "kind": "Thing", "metadata": {"name": "${name}"}}
+        tenancy.write_types(objects=[thing])
+        said = tenancy.fails(1, "create", "-t", "small", "--name", "a")
+        assert "the cluster does not serve Thing (things.example/v1)" in said
+        assert tenancy.objects() == {}
+
 
 class TestDependencies:
     def test_what_was_declared_is_waited_for(self, tenancy: Tenancy) -> None:
