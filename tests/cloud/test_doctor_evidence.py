@@ -30,7 +30,8 @@ AFFINITY = "node(s) didn't match Pod's node affinity/selector"
         ),
         (
             "I0506 14:23:31.1 1 pod_schedulable.go:165] Pod a/b can't be scheduled on eks-x, predicate "
-            "failed: PodToleratesNodeTaints predicate mismatch, reason: node(s) had taints, taints on node: []",
+            "failed: PodToleratesNodeTaints predicate mismatch, reason: node(s) had taints, "
+            "taints on node: []v1.Taint{}",
             "PodToleratesNodeTaints",
             "node(s) had taints",
             "",

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import boto3
@@ -165,6 +169,47 @@ class Aws:
         for client in self._clients.values():
             client.close()
         self._server.stop()
+
+
+@contextmanager
+def refusing(aws: Aws, part: str, code: str) -> Iterator[str]:
+    """The same account for somebody whom IAM refuses every path with `part` in it: the URL to ask at."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def answer(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            if part in self.path:
+                status, said = 403, json.dumps({"message": "not authorized"}).encode()
+                if body.startswith(b"Action="):
+                    error = f"<Error><Code>{code}</Code><Message>not authorized</Message></Error>"
+                    said = f"<ErrorResponse>{error}</ErrorResponse>".encode()
+            else:
+                headers = {name: value for name, value in self.headers.items() if name != "Host"}
+                asked = urllib.request.Request(
+                    aws.url + self.path, data=body or None, headers=headers, method=self.command
+                )
+                with urllib.request.urlopen(asked, timeout=30) as answer:
+                    status, said = answer.status, answer.read()
+            self.send_response(status)
+            self.send_header("x-amzn-ErrorType", code)
+            self.send_header("Content-Length", str(len(said)))
+            self.end_headers()
+            self.wfile.write(said)
+
+        do_GET = do_POST = answer  # noqa: N815 (http.server's names)
+
+        def log_message(self, *arguments: object) -> None:
+            """Tests are quiet."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 def _policy(*statements: dict[str, Any]) -> str:

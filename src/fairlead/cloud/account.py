@@ -6,6 +6,7 @@ read is left out where the diagnosis can do without; Auto Scaling groups it cann
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, Self
@@ -58,6 +59,8 @@ class Account:
         self._exceptions: Any = exceptions
         self._config: Any = Config
         try:
+            # The AWS CLI goes by AWS_REGION too; boto3 by AWS_DEFAULT_REGION and the profile only.
+            region = region or os.environ.get("AWS_REGION", "")
             self._session: Any = boto3.Session(profile_name=profile or None, region_name=region or None)
             credentials = self._session.get_credentials()
         except exceptions.BotoCoreError as error:
@@ -311,9 +314,9 @@ class Account:
             raise BadInput(f"--aws: {error}") from error
         except self._exceptions.ClientError as error:
             said = error.response.get("Error") or {}
-            self._unread[action] = f"{said.get('Code', '')}: {said.get('Message', '')}".splitlines()[0]
+            self._unread[action] = " ".join(f"{said.get('Code', '')}: {said.get('Message', '')}".split())
         except (self._exceptions.BotoCoreError, ResponseParserError) as error:
-            self._unread[action] = str(error).splitlines()[0]
+            self._unread[action] = " ".join(str(error).split())[:200]
         return None
 
     @contextmanager
@@ -326,7 +329,7 @@ class Account:
             raise BadInput(f"--aws: {error}") from error
         except exceptions.ClientError as error:
             said = error.response.get("Error") or {}
-            code, message = str(said.get("Code", "")), str(said.get("Message", ""))
+            code, message = str(said.get("Code", "")), " ".join(str(said.get("Message", "")).split())
             if any(code.startswith(word) for word in _DENIED):
                 raise BadInput(
                     f"--aws: these credentials may not call {action}: allow it, or use others ({message})"

@@ -148,7 +148,9 @@ class Subject:
 
     @cached_property
     def relies(self) -> tuple[str, ...]:
-        """What only EKS says, and no tag: keys of the tags that would."""
+        """What only EKS says, and no tag: keys of the tags that would. What EKS says unread, it may be all."""
+        if self.nodegroup is None and self.asg is not None and self.asg.nodegroup:
+            return tuple(self.lacking)
         return tuple(tag for tag, value in self.lacking.items() if self.told_by_eks(tag, value))
 
     @cached_property
