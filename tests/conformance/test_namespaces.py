@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from support.cluster import Cluster
 from support.manifests import config_map, pod
 
@@ -73,3 +75,14 @@ def test_a_new_namespace_gets_a_service_account_and_the_authority(cluster: Clust
 
 def test_a_cluster_scoped_object_has_no_namespace(cluster: Cluster) -> None:
     assert "namespace" not in cluster.get("Namespace", cluster.namespace)["metadata"]
+
+
+@pytest.mark.parametrize("hold", ["its own", "foreground"])
+def test_a_namespace_goes_once_nothing_holds_it(cluster: Cluster, hold: str) -> None:
+    name = cluster.add_namespace(finalizers=["example.com/held"] if hold == "its own" else [])
+    cluster.delete(
+        "Namespace", name, propagationPolicy="Foreground" if hold == "foreground" else "Background"
+    )
+    if hold == "its own":
+        cluster.patch("Namespace", name, {"metadata": {"finalizers": None}})
+    cluster.gone("Namespace", name)

@@ -344,7 +344,10 @@ class Api:
                 return final
             if is_finished(final):
                 return self._discard(resource, final)
-            return self._put(resource, final)
+            put = self._put(resource, final)
+            if resource == NAMESPACES:
+                bootstrap.finalize_namespace(self, name)  # what held it may have been taken away
+            return put
 
         request = AdmissionRequest(
             "UPDATE",
