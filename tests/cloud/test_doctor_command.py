@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from fairlead.cloud.doctor import CAUSES
 from support.aws import CLUSTER, DISCOVERY, REGION, Aws, refusing, template_tags
 from support.cluster import Cluster
 from support.doctor import GROUPS, autoscaler, doctor, event, waiting
@@ -169,6 +170,11 @@ class TestWhatItPrints:
         done = on("--from-file", str(MENDED), env=BARE)
         assert done.returncode == 0
         assert done.stdout.endswith("\nNothing is wrong.\n")
+
+
+def test_every_cause_is_in_the_how_to() -> None:
+    document = (GROUPS.parents[1] / "docs" / "how-to" / "scale-from-zero.md").read_text()
+    assert [cause for cause in CAUSES if f"`{cause}`" not in document] == []
 
 
 class TestDumps:

@@ -5,7 +5,8 @@ asked for (their dry runs): the one's real run is what runs these tests, the oth
 Everything else is run for real, block by block, in a folder that has the repository's `examples`. A block
 under the comment ``<!-- on: embedded -->`` is run with `kubectl` on an embedded cluster of its own, four
 nodes large, where Fairlead schedules; under ``spot`` and ``burst`` on one with the nodes and doors that the
-document has installed, under ``tenants`` on one that grows the example's node groups from zero.
+document has installed, under ``tenants`` on one that grows the example's node groups from zero; under
+``aws`` with a served AWS account in which the tags of these groups are not as they should be.
 """
 
 from __future__ import annotations
@@ -180,7 +181,30 @@ def tenants(tmp_path: Path) -> Iterator[dict[str, str]]:
         yield environment(cluster, tmp_path)
 
 
-CLUSTERS = {"": nowhere, "embedded": embedded, "spot": spot, "burst": burst, "tenants": tenants}
+@contextmanager
+def aws(_: Path) -> Iterator[dict[str, str]]:
+    """The example's groups: one's tags are only on the EKS node group, the other's effect is misspelt."""
+    from support.aws import TEMPLATE, Aws, template_tags
+
+    account = Aws()
+    try:
+        account.reset()
+        account.group("large", tags=template_tags("large"))
+        misspelt = {**template_tags("medium"), TEMPLATE + "taint/size": "medium:NO_SCHEDULE"}
+        account.group("medium", instance_type="t3a.medium", asg_tags=misspelt)
+        yield account.env
+    finally:
+        account.close()
+
+
+CLUSTERS = {
+    "": nowhere,
+    "aws": aws,
+    "embedded": embedded,
+    "spot": spot,
+    "burst": burst,
+    "tenants": tenants,
+}
 
 
 def kind_nodes(example: str) -> list[dict[str, Any]]:
