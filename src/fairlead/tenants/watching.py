@@ -79,7 +79,8 @@ async def find_tenants(client: Client, namespace: str | None = None) -> list[Hel
             own.add((item["metadata"]["name"], tenant))
             found[item["metadata"]["name"], tenant] = [item]
     for item in (*accounts, *deployments):
-        found.setdefault(_key(item), []).append(item)
+        if belongs(item, _key(item)[1]):
+            found.setdefault(_key(item), []).append(item)
     own_deployments = _mains(deployments)
     of = _by_key(pods)
 
