@@ -31,6 +31,8 @@ def test_every_mistake_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (tmp_path / "broken.yaml").write_text("a: [")
     types = plain_types({"name": "small", "image": "i", "replica": 2})
     (tmp_path / "types.yaml").write_text(yaml.safe_dump(types))
+    needy = plain_types({"name": "needy", "image": "i", "config": {"OWNER": "${owner}"}})
+    (tmp_path / "needy.yaml").write_text(yaml.safe_dump(needy))
     tenants = {"apiVersion": "fairlead.dev/v1alpha1", "kind": "Tenants"}
     for name, entry in {
         "untyped": {"name": "a"},
@@ -44,6 +46,17 @@ def test_every_mistake_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         (*CREATE, "--name", "a", "--name", "a"): "tenant 'a' is named twice",
         ("create", "-t", "gold", "--name", "a"): "there is no tenant type 'gold'; the default",
         (*CREATE, "--name", "a", "--set", "x"): "--set 'x': expected NAME=VALUE",
+        (*CREATE, "--name", "a", "--set", "x=y"): "type standard has no parameter 'x'; there are: config,",
+        (
+            *CREATE,
+            "--name",
+            "a",
+            "--set",
+            "replicas=two",
+        ): "parameter 'replicas' of type standard: 'two' is not",
+        ("create", "-t", "needy", "--name", "a", "--types", "needy.yaml"): (
+            "tenant a: type needy needs the parameter 'owner': --set owner=VALUE"
+        ),
         (*CREATE, "--name", "a", "--timeout", "soon"): "--timeout: 'soon' is not a duration",
         (*CREATE, "--name", "a", "--types", "no.yaml"): "no.yaml: cannot be read",
         (*CREATE, "--name", "a", "--types", "broken.yaml"): "broken.yaml: is neither YAML nor JSON",

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 __all__ = ["Standing", "standing"]
 
 
+@dataclass(frozen=True, slots=True)
 class Standing:
-    """`ready`, or why not yet; `failed` when it never will be."""
+    """Why an object is not ready yet, if it is not; `failed` when it never will be."""
 
-    __slots__ = ("failed", "ready", "reason")
+    reason: str = ""
+    failed: bool = False
 
-    def __init__(self, reason: str = "", *, failed: bool = False) -> None:
-        self.ready = not reason
-        self.reason = reason
-        self.failed = failed
+    @property
+    def ready(self) -> bool:
+        """Whether what depends on it may be applied."""
+        return not self.reason
 
 
 def standing(item: Mapping[str, Any]) -> Standing:

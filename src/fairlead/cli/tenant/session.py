@@ -15,7 +15,7 @@ from fairlead.kube.duration import seconds
 from fairlead.tenants.names import check_name
 from fairlead.tenants.types import TenantType, default_types, read_types
 
-__all__ = ["Session", "check_names", "count", "run", "timeout_s", "type_called", "types_of"]
+__all__ = ["Session", "check_names", "count", "plain_values", "run", "timeout_s", "type_called", "types_of"]
 
 T = TypeVar("T")
 

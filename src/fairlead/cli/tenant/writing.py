@@ -27,6 +27,7 @@ from fairlead.errors import BadInput, FairleadError
 from fairlead.tenants.applying import Applier, Deadline
 from fairlead.tenants.live import Kinds, together
 from fairlead.tenants.planning import Plan, plan
+from fairlead.tenants.rendering import render
 from fairlead.tenants.tenant import Tenant, merged, place, read_sets, read_tenants
 from fairlead.tenants.watching import Held, find_tenants, wait_until_running
 
@@ -85,9 +86,10 @@ def create(
         parameters = merged(parameters, plain_values(file))
     parameters = merged(parameters, read_sets(sets))
     timeout_s(flags.timeout)
+    given = [Tenant(name, type_name, flags.namespace, parameters) for name in names]
+    _check([_wish(one, kind, "default", flags) for one in given])
 
     async def call(session: Session) -> None:
-        given = [Tenant(name, type_name, flags.namespace, parameters) for name in names]
         wishes = [_wish(one, kind, session.namespace, flags) for one in given]
         deadline = await _write(session, wishes, flags)
         await _wait(session, wishes, deadline, flags)
@@ -106,6 +108,7 @@ def apply(flags: Writing, *, file: str, prune: bool, all_namespaces: bool, yes: 
     entries = read_tenants(read_objects([file]), shown)
     kinds = {entry.type: _named(types, entry, shown) for entry in entries}
     timeout_s(flags.timeout)
+    _check([_wish(entry, kinds[entry.type], "default", flags) for entry in entries])
 
     async def call(session: Session) -> None:
         default = flags.namespace or session.namespace
@@ -144,6 +147,12 @@ def _wish(given: Tenant, kind: TenantType, default: str, flags: Writing) -> _Wis
             f"{given.namespace}"
         )
     return _Wish(replace(given, namespace=chosen, own_namespace=own), kind)
+
+
+def _check(wishes: Sequence[_Wish]) -> None:
+    """Say what is wrong with parameters and types before any cluster is asked."""
+    for wish in wishes:
+        render(wish.tenant, wish.kind)
 
 
 async def _write(
@@ -235,9 +244,8 @@ async def _prune(session: Session, others: Sequence[Held], flags: Writing, *, pr
             await remove(session, one, Deadline(timeout_s(flags.timeout)), wait=True)
         else:
             what = "would be deleted" if prune else "left alone; --prune deletes it"
-            click.echo(
-                f"tenant {one.name} in namespace {one.namespace} is not in the file: {what}", err=not prune
-            )
+            said = f"tenant {one.name} in namespace {one.namespace} is not in the file: {what}"
+            click.echo(said, err=not prune or flags.output != "table")
 
 
 def _raise_all(errors: Sequence[FairleadError]) -> None:
