@@ -14,6 +14,7 @@ from fairlead.tenants.live import Kinds, objects_of
 from fairlead.tenants.planning import plan
 from fairlead.tenants.tenant import Tenant
 from fairlead.tenants.types import TenantType
+from fairlead.tenants.watching import find_tenants
 from support.faults import Answer, LoseReply, LoseRequest, RequestFault
 from support.tenancy import Recorder, Tenancy, run_through, through
 from support.tenants import tenant_type
@@ -84,20 +85,30 @@ class TestOrder:
         assert plan_.writes == []
 
 
+@pytest.fixture
+def ways(count: Callable[[int, int], int]) -> Callable[[int], tuple[RequestFault, ...]]:
+    """How a write fails: in each way in turn or, where there is time, in all of them."""
+    number = count(1, len(FAULTS))
+    return lambda write: tuple(FAULTS[(write + each) % len(FAULTS)] for each in range(number))
+
+
+Ways = Callable[[int], tuple[RequestFault, ...]]
+
+
 class TestEveryWrite:
-    """Each write in turn fails, in each way; then the same command runs undisturbed."""
+    """Each write in turn fails; then the same command runs undisturbed."""
 
     async def converge(
         self,
         tenancy: Tenancy,
         steps: Callable[[Client], Awaitable[None]],
+        ways: Ways,
         *,
         clean: dict[str, Any],
         writes: int,
         before: Callable[[Client], Awaitable[None]] | None = None,
     ) -> None:
-        for number in range(writes):
-            fault = FAULTS[number % len(FAULTS)]
+        for number, fault in [(write, fault) for write in range(writes) for fault in ways(write)]:
             async with through(tenancy.cluster, Recorder()) as client:
                 if before is not None:
                     await before(client)
@@ -110,7 +121,7 @@ class TestEveryWrite:
                 assert tenancy.outcome() == clean, f"after {fault} at write {number}"
                 await remove(client, Tenant("a", "small", tenancy.home))
 
-    async def test_of_a_creation(self, tenancy: Tenancy) -> None:
+    async def test_of_a_creation(self, tenancy: Tenancy, ways: Ways) -> None:
         who = Tenant("a", "small", tenancy.home)
         plan_ = Recorder()
         async with through(tenancy.cluster, plan_) as client:
@@ -119,9 +130,11 @@ class TestEveryWrite:
             writes = len(plan_.writes)
             await remove(client, who)
         assert writes == 7
-        await self.converge(tenancy, lambda client: bring(client, who, small()), clean=clean, writes=writes)
+        await self.converge(
+            tenancy, lambda client: bring(client, who, small()), ways, clean=clean, writes=writes
+        )
 
-    async def test_of_a_change_with_deletions(self, tenancy: Tenancy) -> None:
+    async def test_of_a_change_with_deletions(self, tenancy: Tenancy, ways: Ways) -> None:
         who = Tenant("a", "small", tenancy.home)
         less = small(ports=[], objects=[], config={"B": "2"})
         plan_ = Recorder()
@@ -138,23 +151,43 @@ class TestEveryWrite:
         await self.converge(
             tenancy,
             lambda client: bring(client, who, less),
+            ways,
             clean=clean,
             writes=writes,
             before=lambda client: bring(client, who, small()),
         )
 
-    async def test_of_a_removal(self, tenancy: Tenancy) -> None:
+    async def test_of_a_removal(self, tenancy: Tenancy, ways: Ways) -> None:
         who = Tenant("a", "small", tenancy.home)
-        for number in range(7):
+        for number, fault in [(write, fault) for write in range(7) for fault in ways(write)]:
             async with through(tenancy.cluster, Recorder()) as client:
                 await bring(client, who, small())
-            fault = FAULTS[number % len(FAULTS)]
             async with through(tenancy.cluster, Recorder(fault, number, for_good=True)) as client:
                 with pytest.raises(FairleadError):
                     await remove(client, who)
             async with through(tenancy.cluster, Recorder()) as client:
                 await remove(client, who)
             assert tenancy.objects() == {}, f"after {fault} at write {number}"
+
+
+async def test_a_namespace_without_anything_in_it_is_a_tenant_to_go_on_with(tenancy: Tenancy) -> None:
+    name = tenancy.cluster.unique("own")
+    tenancy.cluster.owns(f"/api/v1/namespaces/{name}")
+    who = Tenant(name, "small", name, own_namespace=True)
+    async with through(tenancy.cluster, Recorder(LoseRequest(), 1, for_good=True)) as client:
+        with pytest.raises(Halted, match="stopped after 1 of 8 changes"):
+            await bring(client, who, small())
+    async with through(tenancy.cluster, Recorder()) as client:
+        (held,) = await find_tenants(client, name)
+        assert (held.name, held.own_namespace, held.progress.reason) == (
+            name,
+            True,
+            "its Deployment is not there",
+        )
+        await bring(client, who, small())
+        assert len(await objects_of(Kinds(client), name, name)) == 8
+        await remove(client, who)
+    assert tenancy.cluster.try_get("Namespace", name).status == 404
 
 
 async def test_the_command_says_how_far_it_came_and_goes_on_when_run_again(tenancy: Tenancy) -> None:
