@@ -187,6 +187,17 @@ class TestDumps:
         assert here.code == there.code == 1
         assert json.loads(Path(dump).read_text())["account"] == "123456789012"
 
+    def test_the_size_of_an_unusual_type_is_read_from_ec2(self, aws: Aws, tmp_path: Path) -> None:
+        aws.group("large", instance_type="x1e.xlarge", asg_tags=template_tags("large"))
+        aws.asg("medium", {**DISCOVERY, **template_tags("medium")}, override=False, instance_type="d3.xlarge")
+        dump = tmp_path / "dump.json"
+        assert doctor("--aws", "--save", str(dump)).findings == []
+        saved = {each["name"]: each for each in json.loads(dump.read_text())["autoScalingGroups"]}
+        [kind] = saved.pop("medium")["instanceTypes"]
+        assert (kind["name"], kind["capacity"]) == ("d3.xlarge", {"cpu": "4", "memory": "32768Mi"})
+        [[kind]] = [each["instanceTypes"] for each in saved.values()]
+        assert kind["capacity"]["memory"] == "124928Mi"
+
     def test_answers_of_the_aws_cli_will_do(self, aws: Aws, tmp_path: Path) -> None:
         two_groups(aws)
         groups = aws.client("autoscaling").describe_auto_scaling_groups()

@@ -145,7 +145,9 @@ ACTION = "eks:DescribeNodegroup"
         ([{"Effect": "Allow", "Action": ["EKS:describenode?roup"], "Resource": ["*"]}], "allowed"),
         ([{"Effect": "Allow", "NotAction": "iam:*", "Resource": "*"}], "allowed"),
         ([{"Effect": "Allow", "NotAction": "eks:*", "Resource": "*"}], "denied"),
-        ([{"Effect": "Allow", "Action": ACTION, "Resource": "arn:aws:eks:*:*:nodegroup/a/*"}], "unknown"),
+        ([{"Effect": "Allow", "Action": ACTION, "Resource": "arn:aws:eks:*:*:nodegroup/a/*"}], "allowed"),
+        ([{"Effect": "Allow", "Action": ACTION, "Resource": "arn:aws:eks:*:*:nodegroup/b/*"}], "denied"),
+        ([{"Effect": "Allow", "Action": ACTION, "NotResource": "arn:aws:s3:*"}], "allowed"),
         ([{"Effect": "Allow", "Action": ACTION, "Resource": "*", "Condition": {"x": {}}}], "unknown"),
         (
             [{"Effect": "Allow", "Action": "*", "Resource": "*"}, {"Effect": "Deny", "Action": "eks:*"}],
@@ -156,7 +158,7 @@ ACTION = "eks:DescribeNodegroup"
 def test_policies_are_read_where_nothing_can_be_simulated(
     statements: list[dict[str, Any]], access: str
 ) -> None:
-    assert decide(ACTION, statements) == access
+    assert decide(ACTION, statements, "arn:aws:eks:eu-west-1:1:nodegroup/a/large/0") == access
 
 
 def test_a_policy_may_be_text_and_have_a_single_statement() -> None:

@@ -121,8 +121,9 @@ class Aws:
         most: int = 3,
         desired: int = 0,
         zones: tuple[str, ...] = (f"{REGION}a",),
+        override: bool = True,
     ) -> None:
-        """An Auto Scaling group of one type."""
+        """An Auto Scaling group of one type, which its launch template says, and it itself if `override`."""
         template = re.sub(r"[^A-Za-z0-9]", "", f"template{name}")
         self.client("ec2").create_launch_template(
             LaunchTemplateName=template,
@@ -138,7 +139,7 @@ class Aws:
             MixedInstancesPolicy={
                 "LaunchTemplate": {
                     "LaunchTemplateSpecification": reference,
-                    "Overrides": [{"InstanceType": instance_type}],
+                    "Overrides": [{"InstanceType": instance_type}] if override else [],
                 }
             },
             Tags=[

@@ -24,16 +24,13 @@ from fairlead.nodegroups.group import InstanceType
 __all__ = ["Account"]
 
 DESCRIBE = "eks:DescribeNodegroup"
-# What the autoscaler calls, beside that.
-ACTIONS = (
-    DESCRIBE,
-    "autoscaling:DescribeAutoScalingGroups",
-    "autoscaling:SetDesiredCapacity",
-    "autoscaling:TerminateInstanceInAutoScalingGroup",
-    "ec2:DescribeInstanceTypes",
-    "ec2:DescribeLaunchTemplateVersions",
-)
+# What the autoscaler can do nothing without. Its writes are mostly allowed under conditions on tags, of
+# which a simulation knows nothing: they are not judged.
+GROUPS = "autoscaling:DescribeAutoScalingGroups"
 _PAGE = 100
+_ANY_ID = "00000000-0000-0000-0000-000000000000"
+# Whoever is tagged so has to do with a cluster.
+_OURS = ("eks:", "k8s.io/cluster-autoscaler/", "kubernetes.io/cluster/")
 _DENIED = ("AccessDenied", "UnauthorizedOperation", "AuthFailure", "Forbidden")
 
 
@@ -75,6 +72,7 @@ class Account:
         self._clients: dict[str, _Client] = {}
         self._unread: dict[str, str] = {}
         self._number = ""
+        self._templates: dict[str, Mapping[str, Any]] = {}
         self._cluster = cluster
 
     @property
@@ -92,10 +90,10 @@ class Account:
         """
         self._unread = {}
         groups = self._groups()
-        names = {each.nodegroup for each in groups if each.nodegroup and each.cluster in ("", self.cluster)}
+        names = {each.nodegroup for each in groups if each.nodegroup}
         nodegroups = self._nodegroups(names)
         role = role or self._pod_identity(service_account)
-        permissions = self._permissions(role) if role else {}
+        permissions = self._permissions(role, [each.name for each in nodegroups]) if role else {}
         sized = self._sized(groups, nodegroups)
         return CloudState(
             cluster=self.cluster,
@@ -156,7 +154,7 @@ class Account:
         raise BadInput(f"--aws: which EKS cluster? Name it with --cluster; {there}")
 
     def _groups(self) -> tuple[AutoScalingGroup, ...]:
-        with self._asking("autoscaling:DescribeAutoScalingGroups"):
+        with self._asking(GROUPS):
             found = list(
                 self._pages(
                     "autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", MaxRecords=_PAGE
@@ -164,17 +162,17 @@ class Account:
             )
         # arn:aws:autoscaling:REGION:ACCOUNT:autoScalingGroup:…
         self._number = next((str(each.get("AutoScalingGroupARN")).split(":")[4] for each in found), "")
-        return tuple(self._with_type(group_from(each), each) for each in found)
+        self._templates = {each["AutoScalingGroupName"]: _launch_template(each) for each in found}
+        every = (group_from(each) for each in found)
+        return tuple(each for each in every if each.cluster in ("", self.cluster))
 
-    def _with_type(self, group: AutoScalingGroup, raw: Mapping[str, Any]) -> AutoScalingGroup:
-        """With the type of its launch template, where it does not say one itself."""
-        policy = (raw.get("MixedInstancesPolicy") or {}).get("LaunchTemplate") or {}
-        template = raw.get("LaunchTemplate") or policy.get("LaunchTemplateSpecification") or {}
-        if (group.instance_types and policy.get("Overrides")) or not template:
+    def _launched(self, group: AutoScalingGroup) -> AutoScalingGroup:
+        """With the type of its launch template, where nobody else says one."""
+        template = self._templates.get(group.name)
+        if group.instance_types or not template or not any(tag.startswith(_OURS) for tag in group.tags):
             return group
-        which = {key: template[key] for key in ("LaunchTemplateId",) if template.get(key)} or {
-            "LaunchTemplateName": template.get("LaunchTemplateName")
-        }
+        keys = ("LaunchTemplateId", "LaunchTemplateName")
+        which = next({key: template[key]} for key in keys if template.get(key))
         said = self._allowed(
             "ec2:DescribeLaunchTemplateVersions",
             lambda: self._client("ec2").describe_launch_template_versions(
@@ -183,10 +181,7 @@ class Account:
         )
         versions = (said or {}).get("LaunchTemplateVersions") or [{}]
         name = (versions[0].get("LaunchTemplateData") or {}).get("InstanceType")
-        if not name:
-            return group
-        others = tuple(each for each in group.instance_types if each.name != name)
-        return msgspec.structs.replace(group, instance_types=(InstanceType(name=name), *others))
+        return msgspec.structs.replace(group, instance_types=(InstanceType(name=name),)) if name else group
 
     def _nodegroups(self, tagged: Iterable[str]) -> tuple[EksNodegroup, ...]:
         """The cluster's managed node groups: those that are listed, and those that tags speak of."""
@@ -212,10 +207,12 @@ class Account:
         """Groups with the sizes of types that the catalogue has not; EKS knows a managed group's types."""
         of_group = {name: each.instance_types for each in nodegroups for name in each.auto_scaling_groups}
         typed = [
-            each
-            if each.instance_types
-            else msgspec.structs.replace(
-                each, instance_types=tuple(InstanceType(name=name) for name in of_group.get(each.name, ()))
+            self._launched(
+                msgspec.structs.replace(
+                    each,
+                    instance_types=each.instance_types
+                    or tuple(InstanceType(name=name) for name in of_group.get(each.name, ())),
+                )
             )
             for each in groups
         ]
@@ -260,26 +257,34 @@ class Account:
                 return str(one["association"].get("roleArn") or "")
         return ""
 
-    def _permissions(self, role: str) -> dict[str, Access]:
+    def _permissions(self, role: str, nodegroups: Sequence[str]) -> dict[str, Access]:
         """What IAM says the autoscaler's role may do: by simulation, else by reading its policies."""
-        said = self._allowed(
-            "iam:SimulatePrincipalPolicy",
-            lambda: self._client("iam").simulate_principal_policy(
-                PolicySourceArn=role, ActionNames=list(ACTIONS)
-            ),
-        )
-        if said is not None:
-            return {
-                each["EvalActionName"]: "allowed" if each["EvalDecision"] == "allowed" else "denied"
-                for each in said["EvaluationResults"]
-            }
+        partition, account = (role.split(":") + [""] * 5)[1], (role.split(":") + [""] * 5)[4]
+        name = nodegroups[0] if nodegroups else "any"
+        # A policy may name node groups by pattern; no pattern can tell one made-up id from another.
+        arn = f"arn:{partition}:eks:{self.region}:{account}:nodegroup/{self.cluster}/{name}/{_ANY_ID}"
+        wanted = {DESCRIBE: arn, GROUPS: "*"}
+        found: dict[str, Access] = {}
+        for action, resource in wanted.items():
+            said = self._allowed(
+                "iam:SimulatePrincipalPolicy",
+                lambda action=action, resource=resource: self._client("iam").simulate_principal_policy(
+                    PolicySourceArn=role, ActionNames=[action], ResourceArns=[resource]
+                ),
+            )
+            if said is None:
+                break
+            allowed = all(each["EvalDecision"] == "allowed" for each in said["EvaluationResults"])
+            found[action] = "allowed" if allowed else "denied"
+        else:
+            return found
         policies = self._allowed("iam:GetRolePolicy", lambda: list(self._policies(role.rpartition("/")[2])))
         if policies is None:
             return {}
         # Read instead of simulated: that is answer enough.
         self._unread.pop("iam:SimulatePrincipalPolicy", None)
         statements = [one for policy in policies for one in statements_of(policy)]
-        return {action: decide(action, statements) for action in ACTIONS}
+        return {action: decide(action, statements, resource) for action, resource in wanted.items()}
 
     def _policies(self, role: str) -> Iterator[Any]:
         iam = self._client("iam")
@@ -337,3 +342,9 @@ class Account:
             raise FairleadError(f"AWS: {action}: {message} ({code})") from error
         except exceptions.BotoCoreError as error:
             raise Unreachable(f"AWS: {action}: {error}") from error
+
+
+def _launch_template(group: Mapping[str, Any]) -> Mapping[str, Any]:
+    policy = (group.get("MixedInstancesPolicy") or {}).get("LaunchTemplate") or {}
+    found: Mapping[str, Any] = group.get("LaunchTemplate") or policy.get("LaunchTemplateSpecification") or {}
+    return found

@@ -23,8 +23,8 @@ def statements_of(policy: Any) -> list[Mapping[str, Any]]:
     return list(statements) if isinstance(statements, list) else [statements]
 
 
-def decide(action: str, statements: Iterable[Mapping[str, Any]]) -> Access:
-    """Whether statements allow an action on everything; a denial anywhere wins.
+def decide(action: str, statements: Iterable[Mapping[str, Any]], resource: str = "*") -> Access:
+    """Whether statements allow an action on a resource; a denial anywhere wins.
 
     >>> decide("eks:DescribeNodegroup", [{"Effect": "Allow", "Action": "eks:Describe*", "Resource": "*"}])
     'allowed'
@@ -33,17 +33,13 @@ def decide(action: str, statements: Iterable[Mapping[str, Any]]) -> Access:
     """
     found: Access = "denied"
     for statement in statements:
-        if not _about(action, statement):
+        if not _about(action, statement) or not _covers(resource, statement):
             continue
         sure = not statement.get("Condition")
         if statement.get("Effect") == "Deny" and sure:
             return "denied"
         if statement.get("Effect") == "Allow":
-            everything = "*" in _listed(statement.get("Resource"))
-            if sure and everything:
-                found = "allowed"
-            elif found == "denied":
-                found = "unknown"
+            found = "allowed" if sure or found == "allowed" else "unknown"
     return found
 
 
@@ -53,8 +49,15 @@ def _about(action: str, statement: Mapping[str, Any]) -> bool:
     return _among(action, _listed(statement.get("Action")))
 
 
+def _covers(resource: str, statement: Mapping[str, Any]) -> bool:
+    if "NotResource" in statement:
+        return not _among(resource, _listed(statement["NotResource"]))
+    # What names no resource at all (as in a policy cut short) is taken to mean all.
+    return _among(resource, _listed(statement.get("Resource", "*")))
+
+
 def _among(action: str, patterns: Sequence[str]) -> bool:
-    # IAM does not tell upper from lower case here; its * and ? are a shell's, but [ is not special.
+    # IAM does not tell upper from lower case in actions; its * and ? are a shell's, but [ is not special.
     escaped = (pattern.lower().replace("[", "[[]") for pattern in patterns)
     return any(fnmatchcase(action.lower(), pattern) for pattern in escaped)
 

@@ -15,17 +15,34 @@ from fairlead.nodegroups.aws.template import EKS_CACHE
 
 __all__ = ["STATEMENT", "cached_empty", "check_access", "check_flags", "check_size"]
 
-STATEMENT = json.dumps({"Effect": "Allow", "Action": "eks:DescribeNodegroup", "Resource": "*"})
+
+def _statement(action: str) -> str:
+    return json.dumps({"Effect": "Allow", "Action": action, "Resource": "*"})
+
+
+STATEMENT = _statement("eks:DescribeNodegroup")
 
 
 def check_access(subjects: Sequence[Subject], around: Around) -> list[Finding]:
     """On ``eks:DescribeNodegroup``: refused, unanswered, or an old refusal that is still remembered."""
     managed = [each for each in subjects if each.asg is not None and each.asg.nodegroup]
     relying = [each for each in managed if each.relies]
-    found = [cached_empty(each) for each in relying]
+    found = [_blind(around), *(cached_empty(each) for each in relying)]
     if managed and around.settings.as_version.asks_eks:
         found.append(_deaf(around, [each.name for each in relying]))
     return [each for each in found if each is not None]
+
+
+def _blind(around: Around) -> Finding | None:
+    action = "autoscaling:DescribeAutoScalingGroups"
+    if around.state.permissions.get(action) != "denied":
+        return None
+    return Finding(
+        "auto-scaling-denied",
+        f"the autoscaler ({around.state.autoscaler_role}) may not call {action}: it knows no group at all.",
+        f"add to its role's policy: {_statement(action)}",
+        evidence=(f"IAM does not allow {action} on *",),
+    )
 
 
 def cached_empty(subject: Subject) -> Finding | None:
@@ -107,8 +124,7 @@ def check_size(subject: Subject, wanted: bool | None) -> list[Finding]:
     if asg.desired >= asg.max and (wanted is not False or line):
         size = max(subject.group.max, asg.max + 1)
         fix = (
-            f"aws eks update-nodegroup-config --cluster-name {around.cluster} "
-            f"--nodegroup-name {subject.nodegroup.name} --scaling-config maxSize={size}"
+            f"{subject.update_nodegroup} --scaling-config maxSize={size}"
             if subject.nodegroup
             else f"aws autoscaling update-auto-scaling-group --auto-scaling-group-name {asg.name} "
             f"--max-size {size}"
@@ -129,7 +145,7 @@ def check_size(subject: Subject, wanted: bool | None) -> list[Finding]:
                 evidence=("SuspendedProcesses: Launch",),
             )
         )
-    return [*found, *_unhealthy(subject)]
+    return [*found, *_by_log(subject), *_unhealthy(subject)]
 
 
 def check_flags(around: Around) -> list[Finding]:
@@ -145,6 +161,39 @@ def check_flags(around: Around) -> list[Finding]:
             evidence=(f"flags of {settings.namespace}/{settings.name}",),
         )
     ]
+
+
+def _by_log(subject: Subject) -> list[Finding]:
+    """What only its log tells of a group."""
+    found = []
+    evidence = subject.around.evidence
+    for asg, kind in evidence.unknown_types.items():
+        if subject.is_called(asg):
+            found.append(
+                Finding(
+                    "type-unknown",
+                    f"the autoscaler does not know the instance type {kind} of {asg}.",
+                    "update it, or let it read types: ec2:DescribeInstanceTypes on * for its role, and no "
+                    "--aws-use-static-instance-list",
+                    group=subject.name,
+                    evidence=("log: uses the unknown EC2 instance type",),
+                    seen=True,
+                )
+            )
+    for asg, why in evidence.backoff.items():
+        if subject.is_called(asg):
+            found.append(
+                Finding(
+                    "in-backoff",
+                    f"the autoscaler asked {asg} for nodes that did not come, and waits.",
+                    f"aws autoscaling describe-scaling-activities --auto-scaling-group-name {asg} "
+                    "--max-items 5 tells why",
+                    group=subject.name,
+                    evidence=(f"log: {why}",),
+                    seen=True,
+                )
+            )
+    return found
 
 
 def _unhealthy(subject: Subject) -> list[Finding]:

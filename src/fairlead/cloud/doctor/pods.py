@@ -115,20 +115,33 @@ def check_group(subject: Subject, blamed: Blamed, trial: Trial) -> list[Finding]
     refused = trial.refused(pod, template.node)
     if refused is None:
         return []
-    return [pod_finding(pod, template.node, refused, group=subject.name, where=f"group {subject.name}")]
+    found = pod_finding(pod, template.node, refused, group=subject.name, called="a pod that it is for")
+    return [replace(found, pod="")]
 
 
 def check_refusals(subject: Subject, blamed: Blamed, trial: Trial, known: Mapping[str, Pod]) -> list[Finding]:
     """What the log says of pods that we do not have; those that its taints kept off are not its own."""
     found = []
     for refusal in subject.refusals:
-        if refusal.pod in known or refusal.rule == "TaintToleration":
+        if refusal.pod in known or refusal.rule == "TaintToleration" or not _its_own(subject, refusal):
             continue
         if refusal.rule == "NodeResourcesFit":
             found.append(_too_big_by_log(subject, refusal))
         elif not blamed.get(subject.name) and _takes_its_own(subject, trial):
             found.append(_stale(subject, refusal.pod, [str(refusal)], certain=False))
     return found[:1]
+
+
+def _its_own(subject: Subject, refusal: Refusal) -> bool:
+    """Whether a pod that only the log knows is likely meant for the group.
+
+    It is when it got past taints that the group has; without any, only if no other group took it either.
+    """
+    if any(taint.effect != "PreferNoSchedule" for taint in subject.group.taints):
+        return True
+    groups = subject.around.state.auto_scaling_groups
+    refused = {each.group for each in subject.around.evidence.refusals if each.pod == refusal.pod}
+    return refused >= {each.name for each in groups}
 
 
 def _takes_its_own(subject: Subject, trial: Trial) -> bool:
@@ -215,9 +228,11 @@ def _fits_nowhere(pod: Pod, tries: Sequence[_Try], around: Around) -> tuple[Verd
     return Verdict(pod.metadata.key, False, "", said), [finding]
 
 
-def pod_finding(pod: Pod, node: Node, refused: Refused, *, group: str = "", where: str = "") -> Finding:
-    """A rule's no as a cause, with what would help."""
-    key, where = pod.metadata.key, where or f"group {group}"
+def pod_finding(
+    pod: Pod, node: Node, refused: Refused, *, group: str = "", where: str = "", called: str = ""
+) -> Finding:
+    """A rule's no as a cause, with what would help; `called` is how the pod is called."""
+    key, where = called or pod.metadata.key, where or f"group {group}"
     match refused.rule:
         case "NodeResourcesFit":
             short = too_little(pod, node, refused.short) or refused.words
@@ -236,7 +251,7 @@ def pod_finding(pod: Pod, node: Node, refused: Refused, *, group: str = "", wher
         case _:
             cause, says = "refused-by-rule", f"{refused.rule} keeps {key} off new nodes of {where}."
             fix = f"see what {refused.rule} asks of the pod"
-    return Finding(cause, says, fix, group=group, pod=key, evidence=(refused.words,))
+    return Finding(cause, says, fix, group=group, pod=pod.metadata.key, evidence=(refused.words,))
 
 
 def asked_labels(pod: Pod) -> dict[str, tuple[str, ...]]:

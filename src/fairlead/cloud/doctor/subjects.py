@@ -148,7 +148,7 @@ class Subject:
 
     @cached_property
     def relies(self) -> tuple[str, ...]:
-        """What only EKS says, and no tag: keys of the tags that would. What EKS says unread, it may be all."""
+        """What only EKS says, and no tag: keys of the tags that would; where EKS is unread, maybe all."""
         if self.nodegroup is None and self.asg is not None and self.asg.nodegroup:
             return tuple(self.lacking)
         return tuple(tag for tag, value in self.lacking.items() if self.told_by_eks(tag, value))
@@ -172,6 +172,16 @@ class Subject:
         """The last failed question about its managed node group."""
         name = self.nodegroup.name if self.nodegroup else self.name
         return self.around.evidence.failed(name)
+
+    @property
+    def update_nodegroup(self) -> str:
+        """How the AWS CLI's command begins that changes its managed node group."""
+        name = self.nodegroup.name if self.nodegroup else self.name
+        where = f" --region {self.around.state.region}" if self.around.state.region else ""
+        return (
+            f"aws eks update-nodegroup-config{where} --cluster-name {self.around.cluster} "
+            f"--nodegroup-name {name}"
+        )
 
     @property
     def wrong_tags(self) -> dict[str, str]:

@@ -13,7 +13,7 @@ from fairlead.cloud.doctor.findings import Finding, TagChange
 from fairlead.cloud.doctor.subjects import Subject, tag_command
 from fairlead.nodegroups.aws.tags import LABEL, PREFIX, TAINT, discovery_tags, eks_effect, said_by
 
-__all__ = ["check_tags", "discovered"]
+__all__ = ["check_tags"]
 
 _RULES = {LABEL: "NodeAffinity", TAINT: "TaintToleration"}
 
@@ -36,15 +36,13 @@ def check_tags(subject: Subject) -> list[Finding]:
     return found
 
 
-def discovered(subject: Subject) -> bool:
-    """Whether the autoscaler finds the group."""
-    return not _discovery(subject)
-
-
 def _heard(subject: Subject, tag: str, value: str) -> bool:
     """Whether the autoscaler is known to learn of it from EKS, rightly."""
+    assert subject.asg is not None
     if subject.around.access != "allowed" or not subject.told_by_eks(tag, value):
         return False
+    if tag.startswith(TAINT) and tag in subject.asg.tags and tag not in subject.wrong_tags:
+        return False  # another taint than EKS': the template has both
     return _reads(subject, tag, value)
 
 
@@ -62,8 +60,8 @@ def _cause(subject: Subject, tag: str, value: str) -> str:
     assert subject.asg is not None
     have = subject.asg.tags
     kind = tag.removeprefix(PREFIX).partition("/")[0].removesuffix("s")
-    if problem := subject.wrong_tags.get(tag):
-        return "effect-misspelt" if problem.startswith("the effect") else "tag-malformed"
+    if tag in subject.wrong_tags:
+        return _kind_of_wrong(subject, tag)
     if tag in have:
         return f"{kind}-tag-wrong"
     if _stray(subject, tag):
@@ -76,6 +74,10 @@ def _cause(subject: Subject, tag: str, value: str) -> str:
         if not _reads(subject, tag, value):
             return "affected-version"
     return f"{kind}-tag-missing"
+
+
+def _kind_of_wrong(subject: Subject, tag: str) -> str:
+    return "effect-misspelt" if subject.wrong_tags[tag].startswith("the effect") else "tag-malformed"
 
 
 def _stray(subject: Subject, tag: str) -> list[str]:
@@ -150,7 +152,8 @@ def _says(subject: Subject, cause: str, tags: list[str]) -> str:
 
 def _tag_evidence(subject: Subject, cause: str, tags: list[str]) -> list[str]:
     if cause == "affected-version":
-        return [f"from 1.31 on it would; the EKS node group has {_eks(subject, tags)}"]
+        since = "from 1.24 on it asks, and from 1.31 on it reads effects as they are meant"
+        return [f"the EKS node group has {_eks(subject, tags)}", since]
     assert subject.asg is not None
     said = said_by({tag: value for tag, value in subject.asg.tags.items() if tag.startswith(PREFIX)})
     labels = ", ".join(f"{key}={value}" for key, value in sorted(said.labels.items())) or "none"
@@ -217,9 +220,7 @@ def _overruled(subject: Subject) -> dict[str, Finding]:
     if subject.nodegroup is None or subject.asg is None:
         return {}
     name = subject.nodegroup.name
-    change = (
-        f"aws eks update-nodegroup-config --cluster-name {subject.around.cluster} --nodegroup-name {name}"
-    )
+    change = subject.update_nodegroup
     found = {}
     for key, value in subject.group.labels.items():
         theirs = subject.nodegroup.labels.get(key)
@@ -257,7 +258,7 @@ def _harmless(subject: Subject, causes: Mapping[str, str]) -> list[Finding]:
     blamed = {wrong for tag in causes for wrong in (tag, *_stray(subject, tag))}
     return [
         Finding(
-            "tag-malformed",
+            _kind_of_wrong(subject, tag),
             f"the autoscaler passes over the tag {tag} of {subject.asg.name}: {why}.",
             f"aws autoscaling delete-tags --tags ResourceId={subject.asg.name},"
             f"ResourceType=auto-scaling-group,Key={tag}",
@@ -275,9 +276,7 @@ def _promised(subject: Subject) -> list[Finding]:
     if subject.nodegroup is None:
         return []
     name = subject.nodegroup.name
-    change = (
-        f"aws eks update-nodegroup-config --cluster-name {subject.around.cluster} --nodegroup-name {name}"
-    )
+    change = subject.update_nodegroup
     labels = {
         key: value for key, value in subject.group.labels.items() if key not in subject.nodegroup.labels
     }

@@ -1,0 +1,191 @@
+"""The diagnosis as a function: what needs no account to be told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from fairlead.cloud.doctor import CaSettings, Report, diagnose, read_log
+from fairlead.nodegroups.aws import AutoScalingGroup, CloudState, EksNodegroup, EksTaint, Version
+from fairlead.nodegroups.group import NodeGroup, read_groups
+from support.aws import DISCOVERY, template_tags
+from support.doctor import REFUSED, event, waiting
+
+LARGE = "eks-large-56c9efb8-09b4-a2a8-50c7-7a370d197f3a"
+SMALL = "eks-small-56c9efb8-09b4-a2a8-50c7-7a370d197f3a"
+
+
+def group(name: str = "large", *, tainted: bool = True) -> NodeGroup:
+    taint = {"key": "size", "value": name, "effect": "NoSchedule"}
+    kind = {"name": "t3a.xlarge", "capacity": {"cpu": "4", "memory": "16Gi", "pods": "58"}}
+    taints = [taint] if tainted else []
+    [made] = read_groups(
+        [{"name": name, "labels": {"size": name}, "taints": taints, "instanceTypes": [kind], "max": 3}]
+    )
+    return made
+
+
+def asg(name: str = LARGE, size: str = "large", **tags: str) -> AutoScalingGroup:
+    own = {"eks:cluster-name": "prod", "eks:nodegroup-name": size}
+    every = {**own, **DISCOVERY, **template_tags(size), **tags}
+    return AutoScalingGroup(name, every, max=3, zones=("eu-west-1a",))
+
+
+def nodegroup(size: str = "large", **more: Any) -> EksNodegroup:
+    made = EksNodegroup(size, "prod", labels={"size": size}, taints=(EksTaint("size", "NO_SCHEDULE", size),))
+    return msgspec.structs.replace(made, **more)
+
+
+def state(*groups: AutoScalingGroup, **more: Any) -> CloudState:
+    made = CloudState("prod", "eu-west-1", auto_scaling_groups=groups, nodegroups=(nodegroup(),))
+    return msgspec.structs.replace(made, **more)
+
+
+def wrong(report: Report) -> list[tuple[str, str]]:
+    return [(each.subject, each.cause) for each in report.findings if each.severity == "wrong"]
+
+
+def test_a_group_as_it_should_be() -> None:
+    report = diagnose([group()], state(asg()))
+    assert (report.findings, report.wrong, report.groups[0].works) == ((), False, True)
+
+
+def test_a_wrong_taint_tag_stands_beside_that_of_eks_and_is_wrong_even_if_eks_is_heard() -> None:
+    tag = {"k8s.io/cluster-autoscaler/node-template/taint/size": "small:NoSchedule"}
+    report = diagnose([group()], state(asg(**tag), describe_nodegroup="allowed"))
+    assert wrong(report) == [("large", "taint-tag-wrong")]
+
+
+def test_a_misspelt_tag_is_only_a_risk_while_eks_is_heard() -> None:
+    tag = {"k8s.io/cluster-autoscaler/node-template/taint/size": "large:NO_SCHEDULE"}
+    report = diagnose([group()], state(asg(**tag), describe_nodegroup="allowed"))
+    assert [(each.cause, each.severity) for each in report.findings] == [("effect-misspelt", "risk")]
+    assert not report.wrong
+
+
+def test_a_taint_that_only_a_tag_has_keeps_the_groups_own_pods_away() -> None:
+    tag = {"k8s.io/cluster-autoscaler/node-template/taint/other": "x:NoSchedule"}
+    report = diagnose([group()], state(asg(**tag)))
+    assert wrong(report) == [("large", "taint-not-tolerated")]
+    assert (
+        report.findings[0].says == "a pod that it is for does not tolerate other=x:NoSchedule of group large."
+    )
+
+
+def test_a_node_group_that_is_not_well() -> None:
+    ill = nodegroup(status="DEGRADED", issues=("AsgInstanceLaunchFailures: no capacity",))
+    report = diagnose([group()], state(asg(), nodegroups=(ill,)))
+    assert wrong(report) == [("large", "nodegroup-unhealthy")]
+    assert report.findings[0].evidence == ("AsgInstanceLaunchFailures: no capacity",)
+
+
+def test_an_autoscaler_that_may_not_look_at_all() -> None:
+    denied = {"autoscaling:DescribeAutoScalingGroups": "denied"}
+    assert wrong(diagnose([group()], state(asg(), permissions=denied))) == [
+        ("autoscaler", "auto-scaling-denied")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "cause"),
+    [
+        (
+            f"W1 1 o.go:1] Node group {LARGE} is not ready for scaleup - backoff with status: {{}}",
+            "in-backoff",
+        ),
+        (f'E1 1 a.go:1] ASG "{LARGE}" uses the unknown EC2 instance type "x9.huge"', "type-unknown"),
+        (f"I1 1 o.go:1] Skipping node group {LARGE} - max size reached", None),
+    ],
+)
+def test_what_only_the_log_knows(line: str, cause: str | None) -> None:
+    report = diagnose([group()], state(asg()), evidence=read_log(line))
+    assert wrong(report) == ([("large", cause)] if cause else [])  # the group may have grown since
+
+
+class TestRefusalsOfPodsThatWeDoNotHave:
+    """Every group refuses most pods: only what cannot be normal is worth a word."""
+
+    def told(self, *groups: NodeGroup, refused_on: tuple[str, ...], rule: str = "NodeAffinity") -> Report:
+        line = REFUSED.replace("NodeAffinity", rule)
+        log = "\n".join(line.format(pod="default/x", asg=asg) for asg in refused_on)
+        both = (asg(), asg(SMALL, "small"))
+        if not groups[0].taints:
+            both = tuple(map(untainted, both))
+        return diagnose(groups, state(*both, nodegroups=()), evidence=read_log(log))
+
+    def test_who_passed_the_taints_was_meant_for_the_group(self) -> None:
+        report = self.told(group(), group("small"), refused_on=(LARGE,))
+        assert wrong(report) == [("large", "stale-node-info")]
+
+    def test_who_did_not_is_somebody_elses(self) -> None:
+        report = self.told(group(), group("small"), refused_on=(LARGE,), rule="TaintToleration")
+        assert report.findings == ()
+
+    def test_without_taints_one_groups_refusal_is_normal(self) -> None:
+        plain = group(tainted=False), group("small", tainted=False)
+        assert self.told(*plain, refused_on=(SMALL,)).findings == ()
+
+    def test_that_of_all_groups_is_not(self) -> None:
+        plain = group(tainted=False), group("small", tainted=False)
+        report = self.told(*plain, refused_on=(SMALL, LARGE))
+        assert ("large", "stale-node-info") in wrong(report)
+
+    def test_too_big_by_its_own_word(self) -> None:
+        report = self.told(group(), group("small"), refused_on=(LARGE,), rule="NodeResourcesFit")
+        assert wrong(report) == [("large", "pod-too-big")]
+        assert not report.findings[0].certain
+
+
+def untainted(group: AutoScalingGroup) -> AutoScalingGroup:
+    tags = {key: value for key, value in group.tags.items() if "/taint/" not in key}
+    return msgspec.structs.replace(group, tags=tags)
+
+
+class TestWithoutAWordFromTheAccount:
+    def test_a_pod_fits_by_the_file(self) -> None:
+        report = diagnose([group()], None, [waiting()])
+        assert (report.findings, report.pods[0].works, report.pods[0].where) == ((), True, "large")
+
+    def test_a_pod_fits_nowhere_by_the_file(self) -> None:
+        said = "pod didn't trigger scale-up: 1 Insufficient cpu"
+        report = diagnose([group()], None, [waiting(cpu="8"), event("NotTriggerScaleUp", said)])
+        assert wrong(report) == [("pod default/test-1", "pod-too-big")]
+        assert f"event NotTriggerScaleUp: {said}" in report.findings[0].evidence
+
+    def test_failed_questions_speak_for_themselves(self) -> None:
+        line = (
+            "E1 1 m.go:1] Failed to get labels from EKS DescribeNodegroup API for nodegroup large in cluster "
+            "prod because AccessDeniedException."
+        )
+        assert wrong(diagnose([group()], None, evidence=read_log(line))) == [
+            ("autoscaler", "describe-nodegroup-denied")
+        ]
+
+
+def test_pods_of_one_owner_are_looked_at_once() -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u", "controller": True}
+    pods = [waiting(f"p{n}") for n in range(3)]
+    for pod in pods:
+        pod["metadata"]["ownerReferences"] = [owner]
+    assert len(diagnose([group()], state(asg()), pods).pods) == 1
+
+
+def test_pods_that_nobody_scales_for_are_passed_over() -> None:
+    daemon = waiting("daemon")
+    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "u", "controller": True}
+    daemon["metadata"]["ownerReferences"] = [owner]
+    gated = waiting("gated", schedulingGates=[{"name": "g"}])
+    done = waiting("done")
+    done["status"] = {"phase": "Succeeded"}
+    assert diagnose([group()], state(asg()), [daemon, gated, done]).pods == ()
+
+
+def test_the_same_input_gives_the_same_words() -> None:
+    bare = msgspec.structs.replace(asg(), tags={"eks:cluster-name": "prod"})
+    broken = state(bare, nodegroups=(nodegroup(auto_scaling_groups=(LARGE,)),), describe_nodegroup="denied")
+    settings = CaSettings(version=Version(1, 27, 5))
+    first, second = (diagnose([group()], broken, [waiting()], settings=settings) for _ in range(2))
+    assert list(map(str, first.findings)) == list(map(str, second.findings))
+    assert all("\n" not in str(finding) for finding in first.findings)
