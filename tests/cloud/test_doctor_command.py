@@ -210,6 +210,16 @@ class TestDumps:
         told = doctor("--from-file", str(dump))
         assert told.wrong == [("large", "label-tag-missing"), ("large", "taint-tag-missing")]
 
+    def test_a_dump_must_be_of_a_cluster(self, tmp_path: Path) -> None:
+        dump = tmp_path / "answers.json"
+        dump.write_text(json.dumps({"AutoScalingGroups": [{"AutoScalingGroupName": "large", "MaxSize": 3}]}))
+        done = on("--from-file", str(dump), env=BARE)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "name it with --cluster" in done.stderr
+        done = on("--from-file", str(dump), "--cluster", "prod", "-o", "json", env=BARE)
+        causes = [each["cause"] for each in json.loads(done.stdout)["findings"]]
+        assert causes[:2] == ["group-missing", "discovery-tags-missing"]
+
 
 class TestFixing:
     def test_it_shows_what_it_will_do_and_asks(self, aws: Aws) -> None:

@@ -168,11 +168,14 @@ def _dumped(given: _Given, cluster: str) -> CloudState | None:
     import msgspec
 
     from fairlead.cli.state import read_objects
+    from fairlead.errors import BadInput
     from fairlead.nodegroups.aws import read_state
 
     if not given.from_file:
         return None
     state = read_state(read_objects([given.from_file]), given.from_file)
+    if not (cluster or state.cluster):
+        raise BadInput(f"{given.from_file}: says of no one cluster whose it is; name it with --cluster")
     return msgspec.structs.replace(state, cluster=cluster) if cluster else state
 
 

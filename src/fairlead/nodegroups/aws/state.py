@@ -171,8 +171,14 @@ def read_state(documents: Iterable[object], source: str = "the dump") -> CloudSt
         )
         for each in state.auto_scaling_groups
     )
-    cluster = state.cluster or next((each.cluster for each in state.nodegroups if each.cluster), "")
-    return msgspec.structs.replace(state, auto_scaling_groups=sized, cluster=cluster)
+    named = [each.cluster for each in (*state.nodegroups, *sized) if each.cluster]
+    return msgspec.structs.replace(state, auto_scaling_groups=sized, cluster=state.cluster or _only(named))
+
+
+def _only(clusters: Iterable[str]) -> str:
+    """The one cluster that is spoken of; "" when there is none, or more."""
+    found = set(clusters)
+    return found.pop() if len(found) == 1 else ""
 
 
 def _merged(one: CloudState, other: CloudState) -> CloudState:
