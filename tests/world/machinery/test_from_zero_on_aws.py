@@ -171,11 +171,22 @@ class TestNodesThatWereSeen:
         cluster = on_aws(account(LARGE))
         cluster.create(tenant())
         cluster.run_until(lambda: ready(cluster))
-        cluster.run_until(seconds(120))
+        cluster.run_until(seconds(600))
         cluster.pools.set_account(account(LARGE, **DENIED, **SAYS_NOTHING))
         cluster.create(whole_node())
         cluster.run_until(lambda: len(ready(cluster)) == 2)
         assert names(cluster.all("Node")) == ["large-1", "large-2"]
+
+    def test_a_node_that_was_taken_away_between_two_looks_is_remembered(self) -> None:
+        cluster = on_aws(account(LARGE))
+        cluster.create(tenant())
+        cluster.run_until(lambda: ready(cluster))
+        cluster.run_until(seconds(600))  # what EKS answered once is forgotten by then
+        cluster.pools.set_account(account(LARGE, **DENIED))
+        cluster.remove_node("large-1")
+        cluster.create(whole_node())
+        cluster.run_until(lambda: len(ready(cluster)) == 2)
+        assert not events(cluster, "NotTriggerScaleUp")
 
 
 class TestBounds:
