@@ -42,18 +42,10 @@ def diagnose(
     settings = settings_of(listed, evidence, settings)
     waiting = _waiting(trial, pod)
     found_pools = pools.check_pools(listed, waiting, trial)
-    if state is None:
-        found = [*found_pools.findings, *_from_log(groups, evidence)]
-        verdicts = list(found_pools.pods)
-        if not found_pools.verdicts:
-            around = Around(CloudState(), settings, evidence)
-            for each in waiting:
-                verdict, more = pods.check_by_file(each, subjects_of(groups, around), trial, around)
-                verdicts.append(verdict)
-                found += more
-        return Report(ordered(found), pods=tuple(verdicts), pools=found_pools.verdicts)
-    around = Around(state, settings, evidence)
+    around = Around(state or CloudState(), settings, evidence)
     subjects = subjects_of(groups, around)
+    if state is None:
+        return _without_account(subjects, around, found_pools, waiting, trial)
     findings = _of_groups(subjects, around, trial, waiting if listed else None)
     blamed = _blamed(findings)
     for subject in subjects:
@@ -75,6 +67,25 @@ def diagnose(
         pods=tuple(verdicts),
         pools=found_pools.verdicts,
     )
+
+
+def _without_account(
+    subjects: Sequence[Subject],
+    around: Around,
+    found_pools: pools.PoolsFound,
+    waiting: Sequence[Pod],
+    trial: Trial,
+) -> Report:
+    """Only the log, the cluster and the file speak."""
+    groups = [subject.group for subject in subjects]
+    found = [*found_pools.findings, *_from_log(groups, around.evidence)]
+    verdicts = list(found_pools.pods)
+    # With NodePools, those bring nodes: the file's groups are not what pods wait for.
+    for each in [] if found_pools.verdicts else waiting:
+        verdict, more = pods.check_by_file(each, subjects, trial, around)
+        verdicts.append(verdict)
+        found += more
+    return Report(ordered(found), pods=tuple(verdicts), pools=found_pools.verdicts)
 
 
 def settings_of(
@@ -110,11 +121,12 @@ def _of_groups(
     subjects: Sequence[Subject], around: Around, trial: Trial, waiting: Sequence[Pod] | None
 ) -> list[Finding]:
     findings = [*access.check_flags(around), *access.check_access(subjects, around)]
+    homeless = None if waiting is None else [pod for pod in waiting if not trial.at_home(pod)]
     for subject in subjects:
         findings += tagging.check_tags(subject)
         wanted = None
-        if waiting is not None:
-            wanted = any(trial.refused(pod, node) is None for pod in waiting for node in subject.wished)
+        if homeless is not None:
+            wanted = any(trial.refused(pod, node) is None for pod in homeless for node in subject.wished)
         findings += access.check_size(subject, wanted)
     return findings
 

@@ -171,14 +171,10 @@ def read_state(documents: Iterable[object], source: str = "the dump") -> CloudSt
         )
         for each in state.auto_scaling_groups
     )
-    named = [each.cluster for each in (*state.nodegroups, *sized) if each.cluster]
-    return msgspec.structs.replace(state, auto_scaling_groups=sized, cluster=state.cluster or _only(named))
-
-
-def _only(clusters: Iterable[str]) -> str:
-    """The one cluster that is spoken of; "" when there is none, or more."""
-    found = set(clusters)
-    return found.pop() if len(found) == 1 else ""
+    named = {*(each.cluster for each in state.nodegroups), *(each.cluster for each in sized)} - {""}
+    # Several are spoken of, or none: then nobody can tell whose it is.
+    cluster = state.cluster or (named.pop() if len(named) == 1 else "")
+    return msgspec.structs.replace(state, auto_scaling_groups=sized, cluster=cluster)
 
 
 def _merged(one: CloudState, other: CloudState) -> CloudState:
