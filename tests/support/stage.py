@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from fairlead.nodegroups import GROUP_LABEL
-from fairlead.rig.nodes import node_object
+from fairlead.rig.nodes import is_ready, node_object
 from support.cluster import Cluster
 from support.grown import fairlead
 from support.seen import has_node, is_marked
@@ -96,11 +96,15 @@ class Stage:
         assert found is not None
         return found
 
-    def shrunk(self, **sizes: int) -> None:
-        """Wait until there are just so many nodes of each size."""
-        self.cluster.wait(
-            lambda: self.sizes() == Counter(sizes), f"nodes to be {sizes}", patience_s=_PATIENCE_S
-        )
+    def settled(self, **sizes: int) -> None:
+        """Wait until there are just so many nodes of each size, all of them ready."""
+
+        def look() -> bool:
+            nodes = self.nodes().values()
+            ready = all(is_ready(node, untainted=True) for node in nodes)
+            return ready and Counter(map(_size, nodes)) == Counter(sizes)
+
+        self.cluster.wait(look, f"nodes to be {sizes}", patience_s=_PATIENCE_S)
 
     def told(self, pod: Obj, *texts: str) -> str:
         """Wait for an event about a pod that says one of the texts."""

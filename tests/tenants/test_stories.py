@@ -86,7 +86,7 @@ def test_two_tenants_of_each_type_at_once_get_a_node_each_and_leave_none_behind(
         )
 
         stage.delete("a", "b", "x", "y")
-        stage.shrunk()
+        stage.settled()
         assert past.ever() == Counter(medium=2, large=2)
 
 
@@ -113,7 +113,7 @@ def test_beyond_the_maximum_tenants_wait_with_a_reason_until_a_node_is_free(stag
 @pytest.mark.parametrize("autoscaler", WITH_MINIMUM, indirect=True)
 def test_a_group_with_a_minimum_uses_its_idle_node_first_and_never_goes_below(staged: Staged) -> None:
     stage = staged(FROM_ONE)
-    stage.shrunk(medium=1, large=1)
+    stage.settled(medium=1, large=1)
     idle = stage.nodes().keys()
     with stage.watching() as past:
         stage.create(a="standard", x="premium")
@@ -124,7 +124,7 @@ def test_a_group_with_a_minimum_uses_its_idle_node_first_and_never_goes_below(st
         assert_apart(stage, pods, {"a": "medium", "b": "medium", "x": "large"})
 
         stage.delete("a", "b", "x")
-        stage.shrunk(medium=1, large=1)
+        stage.settled(medium=1, large=1)
         assert past.ever() == Counter(medium=2, large=1)
         started = [sizes for sizes in past.sizes() if sum(sizes.values()) >= len(idle)]
         assert min(sizes["medium"] for sizes in started) == min(sizes["large"] for sizes in started) == 1
