@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from typing import Any
 
 import pytest
@@ -290,3 +291,45 @@ class TestPlace:
             read_tenants([document], "tenants.yaml")
         assert said in str(error.value)
         assert f"tenants.yaml: tenant {name!r}" in str(error.value)
+
+
+class TestWhatMustNotBeSaid:
+    @pytest.mark.parametrize(
+        ("fields", "said"),
+        [
+            (
+                {"tolerations": [{"key": "a", "effect": "NO_SCHEDULE"}]},
+                "[0].effect: 'NO_SCHEDULE'",
+            ),
+            (
+                {"tolerations": [{"key": "a", "efect": "NoSchedule"}]},
+                "[0].efect: there is no such",
+            ),
+            ({"tolerations": [{"key": "a", "operator": "In"}]}, "tolerations[0].operator"),
+        ],
+    )
+    def test_a_toleration_that_would_tolerate_more_than_is_meant(
+        self, fields: dict[str, Any], said: str
+    ) -> None:
+        with pytest.raises(FairleadError, match=re.escape(said)):
+            rendered(**fields)
+
+    @pytest.mark.parametrize(
+        ("metadata", "said"),
+        [
+            ({"annotations": ["a"]}, "objects[0].metadata.annotations: is not an object"),
+            ({"labels": "a"}, "objects[0].metadata.labels: is not an object"),
+            ({"annotations": {"a": []}}, "objects[0].metadata.annotations.a: is not a text"),
+            ({"annotations": {"fairlead.dev/depends-on": "Foo/bar"}}, "may not be said here: see dependsOn"),
+        ],
+    )
+    def test_notes_of_further_objects_that_are_none(self, metadata: dict[str, Any], said: str) -> None:
+        extra = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "more", **metadata}}
+        with pytest.raises(FairleadError, match=re.escape(said)):
+            rendered(objects=[extra])
+
+    def test_no_notes_are_as_good_as_empty_ones(self) -> None:
+        extra = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "more", "annotations": None}}
+        made = rendered(objects=[extra], dependsOn={"ConfigMap/more": ["ServiceAccount/a"]})
+        (found,) = (one for one in made if one["metadata"]["name"] == "more")
+        assert found["metadata"]["annotations"] == {"fairlead.dev/depends-on": "ServiceAccount/a"}

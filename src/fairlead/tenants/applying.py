@@ -16,7 +16,7 @@ from fairlead.client.clock import WALL_CLOCK, Clock
 from fairlead.errors import ApiError, FairleadError, NotFound, Overdue, Taken, Unreachable
 from fairlead.kube.decode import call_it
 from fairlead.tenants.live import Kinds, is_going, objects_of
-from fairlead.tenants.names import FIELD_MANAGER, FURTHER_ANNOTATION
+from fairlead.tenants.names import FIELD_MANAGER, FURTHER_ANNOTATION, TYPE_LABEL
 from fairlead.tenants.order import dependencies, in_order, ref_of
 from fairlead.tenants.planning import Change, Plan, Step, look_for_stranger
 from fairlead.tenants.ready import standing
@@ -101,7 +101,7 @@ class Applier:
                         await self._wait_for(plan.tenant, applied[ref], step, deadline)
                     if step.change is Change.CREATE:
                         # Much may have happened since the plan was made.
-                        await look_for_stranger(self._kinds, plan.tenant, step.item)
+                        await self._nobody_else_makes(plan.tenant, step.item)
                     await self._apply(step, plan.leftover_kinds)
                 else:
                     continue
@@ -125,6 +125,16 @@ class Applier:
                     await self._wait_until_gone(tenant, item, deadline)
             except (ApiError, Unreachable, Overdue) as error:
                 raise Halted(tenant, done, len(order), error) from error
+
+    async def _nobody_else_makes(self, tenant: Tenant, item: Object) -> None:
+        found = await look_for_stranger(self._kinds, tenant, item)
+        if found is None:
+            return
+        if is_going(found):
+            raise Overdue(f"{call_it(item)} is being removed by somebody else")
+        was, wanted = (one["metadata"]["labels"].get(TYPE_LABEL) for one in (found, item))
+        if was != wanted:
+            raise Taken(f"{call_it(item)} was just made for a tenant of type {was} by somebody else")
 
     async def _apply(self, step: Step, leftover_kinds: tuple[str, ...]) -> None:
         item = step.item

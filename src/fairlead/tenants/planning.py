@@ -84,17 +84,21 @@ async def plan(
     there = await _namespace_is_there(kinds, tenant)
     further = {(item["apiVersion"], item["kind"]) for item in items}
     held = await objects_of(kinds, tenant.name, tenant.namespace, further) if there else []
-    live = {(item["apiVersion"], ref_of(item)): item for item in held}
+    live = {_same(item): item for item in held}
     _check_holder(tenant, kind, held, retype=retype)
     steps = await together(
-        _step(kinds, tenant, item, live.get((item["apiVersion"], ref_of(item))), there=there, force=force)
-        for item in items
+        _step(kinds, tenant, item, live.get(_same(item)), there=there, force=force) for item in items
     )
-    wanted = {(item["apiVersion"], ref_of(item)) for item in items}
+    wanted = {_same(item) for item in items}
     left = [item for key, item in live.items() if key not in wanted and item["kind"] != "Namespace"]
     doomed = [Step(Change.DELETE, item, item) for item in reversed(in_order(left, tenant.key))]
     leftovers = sorted(set(further_kinds(left)) - set(further_kinds(items)))
     return Plan(tenant, (*steps, *doomed), _notes(tenant, kind), tuple(leftovers))
+
+
+def _same(item: Object) -> tuple[str, str]:
+    """What makes two descriptions one object: its group, kind and name, in whichever version of the API."""
+    return item["apiVersion"].rpartition("/")[0], ref_of(item)
 
 
 def _notes(tenant: Tenant, kind: TenantType) -> tuple[str, ...]:
@@ -151,11 +155,21 @@ async def _step(
     except ApiError as error:
         if error.code == 400 and "does not support dry run" in error.message:
             return Step(Change.CREATE if live is None else Change.UPDATE, item, live)
+        if live is None and _refers_to_what_is_to_come(error):
+            return Step(Change.CREATE, item)
         raise _refused(tenant, item, error) from error
     if live is None:
         return Step(Change.CREATE, item, None, outcome)
     same = _content(live) == _content(outcome)
     return Step(Change.KEEP if same else Change.UPDATE, item, live, outcome)
+
+
+def _refers_to_what_is_to_come(error: ApiError) -> bool:
+    """Whether a trial failed for want of an object that, in its turn, will have been made before.
+
+    Admission says so of a pod's ServiceAccount, and RBAC of a RoleBinding's Role.
+    """
+    return error.code == 404 or (error.code == 403 and "not found" in error.message)
 
 
 async def look_for_stranger(kinds: Kinds, tenant: Tenant, item: Object) -> Object | None:

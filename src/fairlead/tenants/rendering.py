@@ -12,13 +12,21 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from fairlead.errors import BadObject
 from fairlead.kube.decode import convert
 from fairlead.kube.resources import BUILT_IN as RESOURCES
 from fairlead.kube.tolerations import Toleration
 from fairlead.policy.admission import have_alone
 from fairlead.policy.names import CAPACITY_ANNOTATION
-from fairlead.tenants.names import CHECKSUM_ANNOTATION, FURTHER_ANNOTATION, TENANT_LABEL, labels_of
+from fairlead.tenants.names import (
+    CHECKSUM_ANNOTATION,
+    DEPENDS_ANNOTATION,
+    FURTHER_ANNOTATION,
+    TENANT_LABEL,
+    labels_of,
+)
 from fairlead.tenants.order import declare, in_order
 from fairlead.tenants.placeholders import BadPlaceholder, fill, text_of
 from fairlead.tenants.tenant import Tenant, merged, values_of
@@ -199,11 +207,20 @@ def _further(item: Object, index: int, tenant: Tenant, labels: dict[str, str], c
         raise BadObject(
             called, f"{where}.kind", f"{item['kind']} belongs to no namespace, so to no tenant either"
         )
-    own = metadata.get("labels") or {}
-    return {
-        **item,
-        "metadata": {**metadata, "labels": {**_texts(own, called, f"{where}.metadata.labels"), **labels}},
-    }
+    texts = {}
+    for field in ("labels", "annotations"):
+        own = metadata.get(field) or {}
+        if not isinstance(own, dict):
+            raise BadObject(called, f"{where}.metadata.{field}", "is not an object")
+        texts[field] = _texts(own, called, f"{where}.metadata.{field}")
+    for note in (DEPENDS_ANNOTATION, FURTHER_ANNOTATION):
+        if note in texts["annotations"]:
+            raise BadObject(
+                called, f"{where}.metadata.annotations.{note}", "may not be said here: see dependsOn"
+            )
+    kept = {key: value for key, value in metadata.items() if key not in texts}
+    noted = {"annotations": texts["annotations"]} if texts["annotations"] else {}
+    return {**item, "metadata": {**kept, "labels": {**texts["labels"], **labels}, **noted}}
 
 
 def _ports(shape: Shape) -> list[dict[str, Any]]:
@@ -226,10 +243,7 @@ def _service_ports(shape: Shape) -> list[dict[str, Any]]:
 def _toleration(said: str | dict[str, Any], called: str, where: str) -> dict[str, Any]:
     """A toleration as an object, or as the taint that is tolerated: ``key=value:Effect``, ``key:Effect``."""
     if isinstance(said, dict):
-        try:
-            return convert(said, Toleration).to_plain()
-        except BadObject as error:
-            raise BadObject(called, f"{where}.{error.field}", error.problem) from error
+        return _toleration_object(said, called, where)
     taint, _, effect = said.rpartition(":")
     key, equals, value = taint.partition("=")
     if not key or effect not in _EFFECTS:
@@ -242,6 +256,29 @@ def _toleration(said: str | dict[str, Any], called: str, where: str) -> dict[str
     if equals:
         return {"key": key, "operator": "Equal", "value": value, "effect": effect}
     return {"key": key, "operator": "Exists", "effect": effect}
+
+
+def _toleration_object(said: dict[str, Any], called: str, where: str) -> dict[str, Any]:
+    # Strictly: a misspelt field would tolerate more than is meant.
+    known = {field.encode_name for field in msgspec.structs.fields(Toleration)}
+    for name in said:
+        if name not in known:
+            raise BadObject(
+                called, f"{where}.{name}", f"there is no such field; there are: {', '.join(known)}"
+            )
+    try:
+        found = convert(said, Toleration)
+    except BadObject as error:
+        raise BadObject(called, f"{where}.{error.field}", error.problem) from error
+    if found.effect and found.effect not in _EFFECTS:
+        raise BadObject(
+            called,
+            f"{where}.effect",
+            f"{found.effect!r} is none of {', '.join(_EFFECTS)}; leave it out for all",
+        )
+    if found.operator not in ("", "Equal", "Exists"):
+        raise BadObject(called, f"{where}.operator", f"{found.operator!r} is neither Equal nor Exists")
+    return found.to_plain()
 
 
 def _texts(values: Mapping[str, Any], called: str, where: str) -> dict[str, str]:

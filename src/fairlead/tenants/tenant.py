@@ -134,6 +134,9 @@ def read_tenants(documents: Iterable[object], source: str) -> tuple[Tenant, ...]
         for one in read.tenants:
             check_name(one.name, f"{source}: tenant")
             found.append(Tenant(one.name, one.type, one.namespace, one.parameters))
+    if not found:
+        # More likely a template that came out empty than the wish that all of them go.
+        raise BadInput(f"{source}: has no tenants")
     return tuple(found)
 
 

@@ -141,6 +141,7 @@ Examples:
   fairlead tenant apply -f tenants.yaml --diff
   fairlead tenant apply -f tenants.yaml --prune --yes
 
+\b
 The file:
   apiVersion: fairlead.dev/v1alpha1
   kind: Tenants

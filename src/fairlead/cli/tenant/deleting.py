@@ -11,12 +11,14 @@ from fairlead.cli.tenant.reading import find_named
 from fairlead.cli.tenant.session import Session, check_names, count, run, timeout_s
 from fairlead.cli.tenant.telling import Teller
 from fairlead.errors import BadInput, Taken
+from fairlead.kube.resources import known
 from fairlead.tenants.applying import Applier, Deadline
 from fairlead.tenants.live import Kinds, objects_of, release_of
+from fairlead.tenants.names import TENANT_LABEL, selector_of
 from fairlead.tenants.order import in_order, ref_of
 from fairlead.tenants.watching import Held
 
-__all__ = ["confirm", "delete_tenants", "remove"]
+__all__ = ["confirm", "delete_tenants", "guests_first", "remove", "spare_guests"]
 
 
 def delete_tenants(
@@ -43,9 +45,10 @@ def delete_tenants(
                     f"tenant {one.name} in namespace {one.namespace} is held by the Helm release "
                     f"{one.release!r}: remove it with helm uninstall"
                 )
+        await spare_guests(session, found)
         if not dry_run and not yes:
             confirm(found)
-        for one in found:
+        for one in guests_first(found):
             await remove(session, one, Deadline(deadline_s), wait=wait, dry_run=dry_run)
 
     run(kubeconfig, context, call)
@@ -58,6 +61,26 @@ def _tell_apart(found: Sequence[Held]) -> None:
             raise BadInput(
                 f"tenant {one.name!r} is in several namespaces, {', '.join(places)}: say which with -n"
             )
+
+
+async def spare_guests(session: Session, doomed: Sequence[Held]) -> None:
+    """Refuse to delete a tenant's own namespace while other tenants, who would stay, are in it."""
+    going = {(one.namespace, one.name) for one in doomed}
+    for one in doomed:
+        if one.own_namespace:
+            found = await session.client.list(known("ServiceAccount"), one.namespace, labels=selector_of())
+            names = {item["metadata"]["labels"][TENANT_LABEL] for item in found.items}
+            guests = sorted(name for name in names if (one.namespace, name) not in going)
+            if guests:
+                raise Taken(
+                    f"tenant {one.name}: its namespace {one.namespace} would go with it, and tenants "
+                    f"{', '.join(guests)} are in it: delete them first, or together with it"
+                )
+
+
+def guests_first(doomed: Sequence[Held]) -> list[Held]:
+    """In an order in which nobody's namespace goes before its guests."""
+    return sorted(doomed, key=lambda one: one.own_namespace)
 
 
 def confirm(found: Sequence[Held]) -> None:

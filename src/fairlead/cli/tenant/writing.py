@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairlead.cli.tenant.deleting import confirm, remove
+from fairlead.cli.tenant.deleting import confirm, guests_first, remove, spare_guests
 from fairlead.cli.tenant.reading import show_held
 from fairlead.cli.tenant.session import (
     Session,
@@ -118,9 +118,12 @@ def apply(flags: Writing, *, file: str, prune: bool, all_namespaces: bool, yes: 
             if wish.tenant.key in seen:
                 raise BadInput(f"{shown}: tenant {wish.tenant.name!r} is there twice")
             seen.add(wish.tenant.key)
-        places = {default, *(wish.tenant.namespace for wish in wishes)}
+        # Never the kubeconfig's namespace just because it is that: nobody has named it.
+        places = {wish.tenant.namespace for wish in wishes}
         held = await _held(session, [None] if all_namespaces else sorted(places))
         others = [one for one in held if one.tenant.key not in seen and not one.release]
+        if prune:
+            await spare_guests(session, others)
         if prune and flags.writes and not yes:
             confirm(others)
         deadline = await _write(session, wishes, flags, retype=True)
@@ -239,7 +242,7 @@ def _show_unwritten(plans: Sequence[Plan], flags: Writing) -> None:
 
 
 async def _prune(session: Session, others: Sequence[Held], flags: Writing, *, prune: bool) -> None:
-    for one in others:
+    for one in guests_first(others):
         if prune and flags.writes:
             await remove(session, one, Deadline(timeout_s(flags.timeout)), wait=True)
         else:
