@@ -87,7 +87,7 @@ def finalize_namespace(api: Api, name: str) -> None:
     if namespace is None or namespace.get("status", {}).get("phase") != "Terminating":
         return
     for resource in api.store.resources():
-        if resource.namespaced and api.store.list(resource, name):
+        if resource.namespaced and api.store.has_any(resource, name):
             return
     held = [item for item in namespace.get("spec", {}).get("finalizers", []) if item != "kubernetes"]
     if not held and not namespace["metadata"].get("finalizers"):

@@ -118,6 +118,14 @@ class Store:
             keys = keys[bisect_left(keys, f"{namespace}/") : bisect_left(keys, f"{namespace}0")]
         return [by_key[key] for key in keys]
 
+    def has_any(self, resource: Resource, namespace: str) -> bool:
+        """Whether a namespace has objects of a kind; that costs the same however many they are."""
+        shelf = self._shelves.get(resource)
+        if shelf is None:
+            return False
+        first = bisect_left(shelf.keys, f"{namespace}/")
+        return first < len(shelf.keys) and shelf.keys[first].startswith(f"{namespace}/")
+
     def count(self, resource: Resource) -> int:
         """How many objects of a resource there are."""
         shelf = self._shelves.get(resource)
