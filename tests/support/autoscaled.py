@@ -24,11 +24,25 @@ _CPUS = 2
 @contextmanager
 def autoscaled(kind: str) -> Iterator[Host]:
     """A cluster with an autoscaler and no nodes, on which no other test runs."""
-    host = _karpenter() if kind == "real" else EmbeddedHost(autoscaler=Pacing(scan=timedelta(seconds=0.5)))
+    host = (
+        karpenter_host() if kind == "real" else EmbeddedHost(autoscaler=Pacing(scan=timedelta(seconds=0.5)))
+    )
     try:
         yield host
     finally:
         host.stop()
+
+
+def karpenter_host() -> RealHost:
+    """The real control plane with Karpenter at work."""
+    programs("karpenter")
+    host = RealHost()
+    try:
+        host.plane.start_karpenter()
+    except BaseException:
+        host.stop()
+        raise
+    return host
 
 
 def add_pool(cluster: Cluster, name: str = "pool", *, most: int = 10, boot_s: int = 0) -> dict[str, str]:
@@ -40,17 +54,6 @@ def add_pool(cluster: Cluster, name: str = "pool", *, most: int = 10, boot_s: in
     else:
         _add_node_pool(cluster, label["pool"], labels, most, boot_s)
     return label
-
-
-def _karpenter() -> Host:
-    programs("karpenter")
-    host = RealHost()
-    try:
-        host.plane.start_karpenter()
-    except BaseException:
-        host.stop()
-        raise
-    return host
 
 
 def _add_group(host: EmbeddedHost, name: str, labels: dict[str, str], most: int, boot_s: int) -> None:

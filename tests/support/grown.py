@@ -9,7 +9,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from fairlead.rig import build
 from fairlead.rig.processes import wait_until
 from fairlead.world.autoscaler import Pacing
 from fairlead.world.fairlead import Fairlead
+from support.autoscaled import karpenter_host
 from support.cluster import Cluster, EmbeddedHost, Host, RealHost
 from support.rig import programs
 from support.scheduler import shop
@@ -92,8 +93,8 @@ class InVirtualTime(Grower):
 class OnTheRealOne(Grower):
     """An autoscaler beside the real control plane, which all its stories share."""
 
-    def __init__(self) -> None:
-        self.host = RealHost()
+    def __init__(self, host: RealHost) -> None:
+        self.host = host
 
     @contextmanager
     def growing(self, groups: Path) -> Iterator[Host]:
@@ -138,13 +139,8 @@ class Karpenter(OnTheRealOne):
     """Karpenter takes NodePools as they come."""
 
     def __init__(self) -> None:
-        programs("karpenter", "kubectl")
-        super().__init__()
-        try:
-            self.host.plane.start_karpenter()
-        except BaseException:
-            self.close()
-            raise
+        programs("kubectl")
+        super().__init__(karpenter_host())
 
     def _print(self, groups: Path) -> str:
         return fairlead("nodegroups", "karpenter", "--provider", "kwok", "-f", groups)
@@ -157,7 +153,7 @@ class ClusterAutoscaler(OnTheRealOne):
         if build.cluster_autoscaler() is None:
             pytest.skip("FAIRLEAD_CLUSTER_AUTOSCALER names no program")
         programs("kubectl")
-        super().__init__()
+        super().__init__(RealHost())
 
     def _print(self, groups: Path) -> str:
         return fairlead("nodegroups", "kwok", "-f", groups)
@@ -170,7 +166,7 @@ class ClusterAutoscaler(OnTheRealOne):
             self.host.plane.stop_program("cluster-autoscaler")
 
 
-AUTOSCALERS: dict[str, type[Grower]] = {
+AUTOSCALERS: dict[str, Callable[[], Grower]] = {
     "embedded": InVirtualTime,
     "karpenter": Karpenter,
     "cluster-autoscaler": ClusterAutoscaler,
