@@ -217,8 +217,9 @@ class TestDumps:
         assert (done.returncode, done.stdout) == (2, "")
         assert "name it with --cluster" in done.stderr
         done = on("--from-file", str(dump), "--cluster", "prod", "-o", "json", env=BARE)
-        causes = [each["cause"] for each in json.loads(done.stdout)["findings"]]
-        assert causes[:2] == ["group-missing", "discovery-tags-missing"]
+        found = json.loads(done.stdout)["findings"]
+        assert [each["cause"] for each in found] == ["group-missing", "group-missing"]
+        assert "large has the name, but nothing says that it is the cluster's" in found[0]["evidence"]
 
 
 class TestFixing:

@@ -52,6 +52,52 @@ def test_a_group_as_it_should_be() -> None:
     assert (report.findings, report.wrong, report.groups[0].works) == ((), False, True)
 
 
+class TestWhoseAnAutoScalingGroupIs:
+    """An account has groups of others: by its name alone none is taken for the cluster's, or changed."""
+
+    @pytest.mark.parametrize("name", ["large", "billing-database-large", "large-cache", LARGE])
+    @pytest.mark.parametrize("tags", [{}, {"kubernetes.io/cluster/other": "owned"}])
+    def test_one_that_merely_has_the_name_is_left_alone(self, name: str, tags: dict[str, str]) -> None:
+        foreign = AutoScalingGroup(name, tags, max=9, desired=9)
+        report = diagnose([group()], CloudState("prod", "eu-west-1", auto_scaling_groups=(foreign,)))
+        assert wrong(report) == [("large", "group-missing")]
+        assert report.tags == ()
+        assert (
+            f"{name} has the name, but nothing says that it is the cluster's" in report.findings[0].evidence
+        )
+
+    @pytest.mark.parametrize(
+        "tags",
+        [
+            {"eks:cluster-name": "prod"},
+            {"kubernetes.io/cluster/prod": "owned"},
+            {"k8s.io/cluster-autoscaler/prod": "owned"},
+        ],
+    )
+    def test_its_tags_say_whose_it_is(self, tags: dict[str, str]) -> None:
+        report = diagnose(
+            [group()], CloudState("prod", auto_scaling_groups=(AutoScalingGroup("large", tags, max=3),))
+        )
+        assert ("large", "group-missing") not in wrong(report)
+        assert {change.asg for change in report.tags} == {"large"}
+
+    def test_eks_says_whose_it_is(self) -> None:
+        managed = nodegroup(auto_scaling_groups=("large",))
+        report = diagnose([group()], state(AutoScalingGroup("large", max=3), nodegroups=(managed,)))
+        assert {change.asg for change in report.tags} == {"large"}
+
+    def test_the_autoscaler_is_given_it_by_name(self) -> None:
+        settings = CaSettings(flags={"nodes": ("0:3:large",)})
+        given = CloudState(
+            "prod", auto_scaling_groups=(AutoScalingGroup("large", template_tags("large"), max=3),)
+        )
+        assert diagnose([group()], given, settings=settings).findings == ()
+
+    def test_without_a_clusters_name_no_tag_is_demanded_that_would_have_it(self) -> None:
+        unnamed = state(asg(), cluster="")
+        assert diagnose([group()], unnamed).findings == ()
+
+
 def test_a_wrong_taint_tag_stands_beside_that_of_eks_and_is_wrong_even_if_eks_is_heard() -> None:
     tag = {"k8s.io/cluster-autoscaler/node-template/taint/size": "small:NoSchedule"}
     report = diagnose([group()], state(asg(**tag), describe_nodegroup="allowed"))

@@ -85,7 +85,7 @@ def _check(group: NodeGroup, note: Note) -> None:
     for index, taint in enumerate(group.taints):
         if len(taint.key) > _KEY:
             raise BadObject(called, f"taints[{index}]", f"EKS takes keys of {_KEY} characters at most")
-    tags = demanded_tags(group, "")
+    tags = demanded_tags(group, "any")
     if len(tags) > _TAGS:
         raise BadObject(
             called, "labels", f"needs {len(tags)} tags on its Auto Scaling group, which may have {_TAGS}"

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from fairlead.cloud.doctor.findings import Finding
 from fairlead.cloud.doctor.subjects import Around, Subject
+from fairlead.nodegroups.aws.tags import OWNED
 from fairlead.nodegroups.aws.template import EKS_CACHE
 
 __all__ = ["STATEMENT", "cached_empty", "check_access", "check_flags", "check_size"]
@@ -108,14 +109,24 @@ def check_size(subject: Subject, wanted: bool | None) -> list[Finding]:
     """Whether the account has the group at all, and it may grow. `wanted`: some pod needs it to."""
     asg, around = subject.asg, subject.around
     if asg is None:
-        there = ", ".join(each.name for each in around.state.auto_scaling_groups) or "none"
+        there = ", ".join(each.name for each in around.groups) or "none"
+        strangers = subject.strangers
+        fix = "fairlead nodegroups terraform -f FILE, and apply it"
+        if strangers:
+            fix += f"; if {strangers[0]} is the cluster's, tag it {OWNED}{around.cluster}=owned"
         return [
             Finding(
                 "group-missing",
                 f"no Auto Scaling group of cluster {around.cluster or '(unnamed)'} is {subject.name}'s.",
-                "fairlead nodegroups terraform -f FILE, and apply it",
+                fix,
                 group=subject.name,
-                evidence=(f"there are: {there}",),
+                evidence=(
+                    f"there are: {there}",
+                    *(
+                        f"{name} has the name, but nothing says that it is the cluster's"
+                        for name in strangers
+                    ),
+                ),
             )
         ]
     found = []

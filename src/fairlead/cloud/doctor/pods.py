@@ -139,9 +139,8 @@ def _its_own(subject: Subject, refusal: Refusal) -> bool:
     """
     if any(taint.effect != "PreferNoSchedule" for taint in subject.group.taints):
         return True
-    groups = subject.around.state.auto_scaling_groups
     refused = {each.group for each in subject.around.evidence.refusals if each.pod == refusal.pod}
-    return refused >= {each.name for each in groups}
+    return refused >= {each.name for each in subject.around.groups}
 
 
 def _takes_its_own(subject: Subject, trial: Trial) -> bool:

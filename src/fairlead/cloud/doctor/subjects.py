@@ -1,7 +1,8 @@
 """What the doctor looks at: each group of the file beside what the account has for it, and what is around.
 
-An Auto Scaling group belongs to a group of the file by its managed node group's name, by its own, or by
-either with something behind it, as Terraform's name prefixes leave it.
+Among the cluster's own Auto Scaling groups, one belongs to a group of the file by its managed node group's
+name, by its own, or by either with something behind it, as Terraform's name prefixes leave it. Those that
+merely have the name are somebody else's, and nobody's to change.
 """
 
 from __future__ import annotations
@@ -50,6 +51,16 @@ class Around:
     def cluster(self) -> str:
         """The cluster's name, as discovery tags have it."""
         return self.state.cluster
+
+    @cached_property
+    def groups(self) -> tuple[AutoScalingGroup, ...]:
+        """The cluster's Auto Scaling groups: those that are known to be, and those its autoscaler is given."""
+        given = self.settings.names()
+        return tuple(
+            each
+            for each in self.state.auto_scaling_groups
+            if self.state.owns(each) or (each.name in given and not each.cluster)
+        )
 
     @cached_property
     def access(self) -> Access:
@@ -168,6 +179,16 @@ class Subject:
         return bool(said) and said in (self.name, self.nodegroup.name if self.nodegroup else self.name)
 
     @property
+    def strangers(self) -> list[str]:
+        """Auto Scaling groups that have its name, though nothing says that they are the cluster's."""
+        others = (each for each in self.around.state.auto_scaling_groups if each not in self.around.groups)
+        return sorted(
+            each.name
+            for each in others
+            if not each.cluster and any(_is_called(self.name, each, None, exact) for exact in (True, False))
+        )
+
+    @property
     def ask_failed(self) -> AskFailed | None:
         """The last failed question about its managed node group."""
         name = self.nodegroup.name if self.nodegroup else self.name
@@ -197,9 +218,9 @@ def subjects_of(groups: Sequence[NodeGroup], around: Around) -> tuple[Subject, .
         for group in groups:
             if not exact and any(each.name == group.name for each in found):
                 continue
-            for asg in around.state.auto_scaling_groups:
+            for asg in around.groups:
                 nodegroup = around.state.nodegroup_of(asg)
-                if asg.name not in claimed and _belongs(group.name, asg, nodegroup, around.cluster, exact):
+                if asg.name not in claimed and _is_called(group.name, asg, nodegroup, exact):
                     claimed[asg.name] = group.name
                     found.append(Subject(group, around, asg, nodegroup))
     there = {each.name for each in found}
@@ -221,11 +242,7 @@ def _same(tag: str, have: str | None, value: str) -> bool:
         return False
 
 
-def _belongs(
-    name: str, asg: AutoScalingGroup, nodegroup: EksNodegroup | None, cluster: str, exact: bool
-) -> bool:
-    if asg.cluster and cluster and asg.cluster != cluster:
-        return False
+def _is_called(name: str, asg: AutoScalingGroup, nodegroup: EksNodegroup | None, exact: bool) -> bool:
     names = [asg.nodegroup, asg.name, nodegroup.name if nodegroup else "", without_suffix(asg.name)]
     if exact:
         return name in names

@@ -14,7 +14,7 @@ import msgspec
 from fairlead.errors import BadInput
 from fairlead.kube.decode import convert
 from fairlead.kube.meta import Object
-from fairlead.nodegroups.aws.tags import MANAGED_CLUSTER, MANAGED_NAME
+from fairlead.nodegroups.aws.tags import MANAGED_CLUSTER, MANAGED_NAME, cluster_tags
 from fairlead.nodegroups.group import InstanceType
 
 __all__ = [
@@ -116,6 +116,18 @@ class CloudState(Object, frozen=True, gc=False):
     def nodegroup(self, name: str) -> EksNodegroup | None:
         """The managed node group of that name."""
         return next((each for each in self.nodegroups if each.name == name), None)
+
+    def owns(self, asg: AutoScalingGroup) -> bool:
+        """Whether an Auto Scaling group is the cluster's, by its tags or by EKS' word; never by its name.
+
+        An account has other groups, too, called as anything is: whoever changes one of those does damage.
+        """
+        if asg.cluster:
+            return asg.cluster == self.cluster or not self.cluster
+        if any(tag in asg.tags for tag in cluster_tags(self.cluster)):
+            return True
+        mine = (each for each in self.nodegroups if each.cluster in ("", self.cluster))
+        return any(asg.name in each.auto_scaling_groups for each in mine)
 
     def nodegroup_of(self, asg: AutoScalingGroup) -> EksNodegroup | None:
         """The managed node group behind an Auto Scaling group, whichever of the two says so."""

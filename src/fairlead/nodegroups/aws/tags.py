@@ -20,10 +20,12 @@ __all__ = [
     "LABEL",
     "MANAGED_CLUSTER",
     "MANAGED_NAME",
+    "OWNED",
     "PREFIX",
     "RESOURCES",
     "TAINT",
     "Said",
+    "cluster_tags",
     "demanded_tags",
     "discovery_tags",
     "eks_effect",
@@ -41,6 +43,8 @@ RESOURCES = PREFIX + "resources/"
 # EKS puts these on the Auto Scaling groups of managed node groups; they are how the autoscaler knows one.
 MANAGED_NAME = "eks:nodegroup-name"
 MANAGED_CLUSTER = "eks:cluster-name"
+# Followed by a cluster's name: instances that are to join it must carry it, so their groups do.
+OWNED = "kubernetes.io/cluster/"
 
 _NODE_EFFECTS = {eks: node for node, eks in EFFECTS.items()}
 
@@ -86,8 +90,16 @@ def demanded_tags(group: NodeGroup, cluster: str) -> dict[str, str]:
 
 
 def discovery_tags(cluster: str) -> dict[str, str]:
-    """The tags by which ``--node-group-auto-discovery`` finds a cluster's groups; only their keys count."""
-    return {ENABLED: "true", _AUTOSCALER + cluster: "owned"}
+    """The tags by which ``--node-group-auto-discovery`` finds a cluster's groups; only their keys count.
+
+    Where nobody knows the cluster's name, only the one that has none in it.
+    """
+    return {ENABLED: "true", **({_AUTOSCALER + cluster: "owned"} if cluster else {})}
+
+
+def cluster_tags(cluster: str) -> tuple[str, ...]:
+    """The tags any of which says that an Auto Scaling group is a cluster's; only their keys count."""
+    return (OWNED + cluster, _AUTOSCALER + cluster) if cluster else ()
 
 
 def node_effect(spelt: str) -> str:
