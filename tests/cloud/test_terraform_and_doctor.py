@@ -30,6 +30,7 @@ def applied(*, managed: bool = True, without: str = "") -> CloudState:
     for group in GROUPS:
         made = MODULE.resources("aws_eks_node_group")[group.name]
         own = {key: value for key, value in tags(group).items() if key != without}
+        own["kubernetes.io/cluster/prod"] = "owned"  # instances could not join without it
         if managed:
             own |= {"eks:nodegroup-name": group.name, "eks:cluster-name": "prod"}
             nodegroups.append(

@@ -54,7 +54,7 @@ class Around:
 
     @cached_property
     def groups(self) -> tuple[AutoScalingGroup, ...]:
-        """The cluster's Auto Scaling groups: those that are known to be, and those its autoscaler is given."""
+        """The cluster's Auto Scaling groups; one that its autoscaler is given by name is, whatever its tags."""
         given = self.settings.names()
         return tuple(
             each
