@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from fairlead.tenants.live import Kinds
+from fairlead.tenants.applying import Applier, Deadline, Halted
+from fairlead.tenants.live import Kinds, objects_of
 from fairlead.tenants.planning import Change, plan
 from support.cluster import Cluster, Host
+from support.manifests import config_map
 from support.tenancy import Recorder, Tenancy, through
 from support.tenants import tenant, tenant_type
 
@@ -43,6 +43,7 @@ def test_a_tenants_own_namespace_stays_while_guests_are_in_it(tenancy: Tenancy) 
     assert tenancy.listed("-n", own) == {}
 
 
+@pytest.mark.real
 async def test_an_object_in_another_version_of_its_api_is_the_same_object(real_host: Host) -> None:
     cluster = Cluster(real_host)
     try:
@@ -70,10 +71,8 @@ async def test_an_object_in_another_version_of_its_api_is_the_same_object(real_h
 
 
 async def test_what_somebody_else_makes_at_the_same_time_is_not_mixed_with_ours(
-    tenancy: Tenancy, tmp_path: Path
+    tenancy: Tenancy,
 ) -> None:
-    from fairlead.tenants.applying import Applier, Deadline, Halted
-
     who = tenant(namespace=tenancy.home)
     async with through(tenancy.cluster, Recorder()) as client:
         kinds = Kinds(client)
@@ -82,3 +81,22 @@ async def test_what_somebody_else_makes_at_the_same_time_is_not_mixed_with_ours(
         await Applier(kinds).carry_out(theirs, Deadline(10))
         with pytest.raises(Halted, match="was just made for a tenant of type large by somebody else"):
             await Applier(kinds).carry_out(ours, Deadline(10))
+
+
+async def test_what_took_a_name_since_the_plan_is_neither_changed_nor_deleted(
+    tenancy: Tenancy,
+) -> None:
+    who, cluster = tenant(namespace=tenancy.home), tenancy.cluster
+    async with through(cluster, Recorder()) as client:
+        kinds = Kinds(client)
+        await Applier(kinds).carry_out(await plan(kinds, who, tenant_type()), Deadline(10))
+        changed = await plan(kinds, who, tenant_type(config={"A": "1"}))
+        held = await objects_of(kinds, "a", tenancy.home)
+        cluster.delete("ConfigMap", "a")
+        cluster.wait(lambda: "ConfigMap/a" not in tenancy.objects("a"), "the ConfigMap to be gone")
+        cluster.create(config_map("a"))
+        with pytest.raises(Halted):
+            await Applier(kinds).carry_out(changed, Deadline(10))
+        with pytest.raises(Halted):
+            await Applier(kinds).remove(who, held, None)
+        assert cluster.get("ConfigMap", "a")["data"] == {"key": "value"}
