@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -148,6 +149,84 @@ def test_an_autoscaler_that_may_not_look_at_all() -> None:
 def test_what_only_the_log_knows(line: str, cause: str | None) -> None:
     report = diagnose([group()], state(asg()), evidence=read_log(line))
     assert wrong(report) == ([("large", cause)] if cause else [])  # the group may have grown since
+
+
+AFFINITY = "node(s) didn't match Pod's node affinity/selector"
+UNTOLERATED = "node(s) had untolerated taint {size: large}"
+
+
+class TestANoToAPodForWhichAllIsWell:
+    """Only what every group must have said, and says still, shows that the autoscaler goes by an old node."""
+
+    def told(self, *said: str, small: AutoScalingGroup | None = None, **more: Any) -> Report:
+        both = state(asg(), small or asg(SMALL, "small"), nodegroups=(nodegroup(), nodegroup("small")))
+        message = f"pod didn't trigger scale-up: {', '.join(said)}"
+        objects = [waiting(), event("NotTriggerScaleUp", message, at="2026-03-01T12:00:00Z")]
+        return diagnose([group(), group("small")], both, [*objects, *more.pop("objects", ())], **more)
+
+    @pytest.mark.parametrize(
+        "said",
+        [
+            (f"2 {AFFINITY}",),
+            (f"1 {AFFINITY}", f"1 {UNTOLERATED}"),
+            ("2 Insufficient cpu", "1 Insufficient memory"),
+        ],
+    )
+    def test_no_group_takes_it(self, said: tuple[str, ...]) -> None:
+        report = self.told(*said)
+        assert wrong(report) == [("large", "stale-node-info")]
+        assert not report.findings[0].certain
+        assert str(report.pods[0]) == "perhaps not"
+
+    @pytest.mark.parametrize(
+        "said",
+        [
+            (f"1 {UNTOLERATED}",),
+            ("1 max node group size reached",),
+            ("1 max node group size reached", f"1 {UNTOLERATED}"),
+            ("1 Insufficient cpu", "1 Insufficient memory"),
+            ("2 max cluster cpu limit reached",),
+            (),
+        ],
+    )
+    def test_it_may_be_another_groups_no(self, said: tuple[str, ...]) -> None:
+        report = self.told(*said)
+        assert (report.findings, report.pods[0].works) == ((), True)
+
+    def test_the_other_group_is_full_and_was_not_tried(self) -> None:
+        full = msgspec.structs.replace(asg(SMALL, "small"), desired=3)
+        report = self.told("1 max node group size reached", f"1 {AFFINITY}", small=full)
+        assert wrong(report) == [("large", "stale-node-info")]
+
+    def test_it_waits_after_a_failure(self) -> None:
+        report = self.told("1 in backoff after failed scale-up", f"1 {UNTOLERATED}")
+        assert wrong(report) == [("large", "in-backoff")]
+        assert "describe-scaling-activities" in report.findings[0].fix
+
+    def test_what_is_no_longer_said_counts_for_nothing(self) -> None:
+        noon = datetime(2026, 3, 1, 12, tzinfo=UTC)
+        soon, later = noon + timedelta(minutes=9), noon + timedelta(minutes=11)
+        assert wrong(self.told(f"2 {AFFINITY}", now=soon)) == [("large", "stale-node-info")]
+        assert self.told(f"2 {AFFINITY}", now=later).findings == ()
+
+    def test_in_files_the_last_event_tells_when_it_was(self) -> None:
+        other = event("Scheduled", "x", name="other", at="2026-03-01T12:30:00Z")
+        assert self.told(f"2 {AFFINITY}", objects=[other]).findings == ()
+
+    def test_a_line_that_the_log_does_not_repeat_counts_for_nothing(self) -> None:
+        line = REFUSED.format(pod="default/test-1", asg=LARGE)
+        later = "I1219 17:13:00.0 1 x.go:1] later"
+        assert wrong(diagnose([group()], state(asg()), [waiting()], evidence=read_log(line))) == [
+            ("large", "stale-node-info")
+        ]
+        for objects in ([waiting()], []):
+            heard = read_log(f"{line}\n{later}")
+            assert diagnose([group()], state(asg()), objects, evidence=heard).findings == ()
+
+    def test_a_rule_that_asks_about_other_pods_proves_less(self) -> None:
+        line = REFUSED.format(pod="default/test-1", asg=LARGE).replace("NodeAffinity", "InterPodAffinity")
+        report = diagnose([group()], state(asg()), [waiting()], evidence=read_log(line))
+        assert [(each.cause, each.certain) for each in report.findings] == [("stale-node-info", False)]
 
 
 class TestRefusalsOfPodsThatWeDoNotHave:

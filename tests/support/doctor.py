@@ -140,7 +140,9 @@ def autoscaler(*flags: str, version: str = "1.32.1", role: str = "") -> list[dic
     ]
 
 
-def event(reason: str, message: str, *, kind: str = "Pod", name: str = "test-1") -> dict[str, Any]:
+def event(
+    reason: str, message: str, *, kind: str = "Pod", name: str = "test-1", at: str | None = None
+) -> dict[str, Any]:
     about = {"kind": kind, "name": name, **({"namespace": "default"} if kind == "Pod" else {})}
     return {
         "apiVersion": "v1",
@@ -149,4 +151,5 @@ def event(reason: str, message: str, *, kind: str = "Pod", name: str = "test-1")
         "involvedObject": about,
         "reason": reason,
         "message": message,
+        "lastTimestamp": at,
     }

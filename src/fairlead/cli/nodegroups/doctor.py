@@ -100,6 +100,7 @@ def command(
     Known causes are named, each with its evidence and the exact fix, most likely first. With --fix, tags are
     set on Auto Scaling groups, and everything is looked at again; nothing else is ever changed.
     """
+    from fairlead.client.clock import WALL_CLOCK
     from fairlead.cloud.account import Account
     from fairlead.cloud.doctor import CaSettings, diagnose, read_log
     from fairlead.cloud.doctor.diagnosis import settings_of
@@ -117,7 +118,8 @@ def command(
             # Who was refused before the tags were set says nothing of what they do.
             heard.refusals.clear()
             shown = [each for each in objects if each.get("kind") != "Event"]
-        return diagnose(groups, state, shown, evidence=heard, settings=told, pod=given.pod)
+        now = WALL_CLOCK.wall() if given.aws or given.live else None
+        return diagnose(groups, state, shown, evidence=heard, settings=told, pod=given.pod, now=now)
 
     if not given.aws:
         report = find(_dumped(given, cluster))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from fairlead.cloud.doctor import access, pods, pools, tagging
@@ -29,16 +30,18 @@ def diagnose(
     evidence: Evidence | None = None,
     settings: CaSettings | None = None,
     pod: str = "",
+    now: datetime | None = None,
 ) -> Report:
     """What keeps the groups, and the pods that wait, from coming up from zero.
 
     `objects` is what a cluster has, as ``kubectl get -o json`` gives it; nothing of it is needed, but pods,
     events, DaemonSets, the autoscaler's Deployment and NodePools each tell more. `state` None: nothing is
-    known of the account, only the log and the cluster speak. `pod` restricts it to one pod.
+    known of the account, only the log and the cluster speak. `pod` restricts it to one pod. `now` is when
+    the cluster was looked at, None for files of some day.
     """
     listed = list(objects)
     trial = Trial(listed)
-    evidence = read_events(listed, evidence or Evidence())
+    evidence = read_events(listed, evidence or Evidence(), now)
     settings = settings_of(listed, evidence, settings)
     waiting = _waiting(trial, pod)
     found_pools = pools.check_pools(listed, waiting, trial)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from fairlead.errors import BadInput
@@ -42,11 +42,22 @@ _EKS_NAME = re.compile(r"eks-(.+)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _DENIED = ("AccessDenied", "not authorized", "UnauthorizedOperation", "403")
 _EVENT = "NotTriggerScaleUp"
 _EVENT_REASON = re.compile(r"(\d+) ([^,]+)")
+# Who is still refused is told so again within seconds in the log, within five minutes in events.
+RECENT = timedelta(minutes=10)
+FULL = "max node group size reached"
+BACKOFF = "in backoff"
+# Reasons to pass over a group without a look at its template.
+_PASSED_OVER = (FULL, BACKOFF, "not ready for scale-up", "max cluster")
+# Of these, one group may give several at once.
+_OF_SIZE = ("Insufficient", "Too many pods")
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A pod that the autoscaler did not see fit on a group's template. `group` is "" when not said."""
+    """A pod that the autoscaler did not see fit on a group's template, or on those of several.
+
+    An event names no group (`group` is ""), but counts them for each reason; its `at` has a zone.
+    """
 
     pod: str
     group: str
@@ -55,6 +66,18 @@ class Refusal:
     debug: str = ""
     at: datetime | None = None
     line: str = ""
+    counts: tuple[tuple[int, str], ...] = ()
+
+    @property
+    def by_templates(self) -> int:
+        """How many groups at least an event says have refused the pod for what their nodes are like."""
+        told = [(n, why) for n, why in self.counts if not why.startswith(_PASSED_OVER)]
+        of_size = max((n for n, why in told if why.startswith(_OF_SIZE)), default=0)
+        return of_size + sum(n for n, why in told if not why.startswith(_OF_SIZE))
+
+    def said(self, reason: str) -> int:
+        """For how many groups an event gives a reason that begins so."""
+        return sum(n for n, why in self.counts if why.startswith(reason))
 
     def __str__(self) -> str:
         """In short: an empty debugInfo is worth saying, it means that the template had nothing to show."""
@@ -80,7 +103,7 @@ class AskFailed:
 
 @dataclass(slots=True)
 class Evidence:
-    """All that was heard. `last` is when the log ends."""
+    """All that was heard. `last` is when the log ends, `now` the moment that events are looked at."""
 
     refusals: list[Refusal] = field(default_factory=list)
     asked: list[AskFailed] = field(default_factory=list)
@@ -90,6 +113,15 @@ class Evidence:
     flags: dict[str, str] = field(default_factory=dict)
     version: Version | None = None
     last: datetime | None = None
+    now: datetime | None = None
+
+    def is_recent(self, refusal: Refusal) -> bool:
+        """Whether a refusal may still stand; one that was not repeated since does not."""
+        if refusal.group:
+            ago = self.ago(refusal.at)
+        else:
+            ago = self.now - refusal.at if self.now and refusal.at else None
+        return ago is None or ago <= RECENT
 
     def refusals_on(self, asg: str) -> list[Refusal]:
         """Who was refused by the template of one Auto Scaling group."""
@@ -154,19 +186,44 @@ def read_log(text: str, into: Evidence | None = None) -> Evidence:
     return found
 
 
-def read_events(objects: Iterable[Mapping[str, Any]], into: Evidence | None = None) -> Evidence:
-    """What events of kind NotTriggerScaleUp tell: reasons with the number of groups that gave them."""
+def read_events(
+    objects: Iterable[Mapping[str, Any]], into: Evidence | None = None, now: datetime | None = None
+) -> Evidence:
+    """What events of kind NotTriggerScaleUp tell: reasons with the number of groups that gave them.
+
+    Without `now`, as with files of some day, it is when the last of all events was.
+    """
     found = into or Evidence()
-    for event in objects:
-        if event.get("kind") != "Event" or event.get("reason") != _EVENT:
+    events = [each for each in objects if each.get("kind") == "Event"]
+    moments = [at for each in events if (at := _moment(each)) is not None]
+    found.now = now or max(moments, default=None)
+    for event in events:
+        if event.get("reason") != _EVENT:
             continue
         about = event.get("involvedObject") or event.get("regarding") or {}
         message = str(event.get("message") or event.get("note") or "")
         pod = f"{about.get('namespace') or 'default'}/{about.get('name')}"
         _, colon, said = message.partition(": ")
-        reasons = [reason.strip() for _, reason in _EVENT_REASON.findall(said if colon else message)]
-        found.refusals.append(Refusal(pod, "", "", "; ".join(reasons), line=f"event {_EVENT}: {message}"))
+        told = _EVENT_REASON.findall(said if colon else message)
+        counts = tuple((int(number), reason.strip()) for number, reason in told)
+        reasons = "; ".join(reason for _, reason in counts)
+        line = f"event {_EVENT}: {message}"
+        found.refusals.append(Refusal(pod, "", "", reasons, at=_moment(event), line=line, counts=counts))
     return found
+
+
+def _moment(event: Mapping[str, Any]) -> datetime | None:
+    """When an event was last seen; None where nothing says it in a form that can be read."""
+    series, metadata = event.get("series") or {}, event.get("metadata") or {}
+    keys = ("lastTimestamp", "deprecatedLastTimestamp", "eventTime")
+    said = (series.get("lastObservedTime"), *map(event.get, keys), metadata.get("creationTimestamp"))
+    first = next((each for each in said if each), None)
+    try:
+        # YAML has moments of its own.
+        at = first if isinstance(first, datetime) else datetime.fromisoformat(str(first))
+    except ValueError:
+        return None
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
 def _refusal(pod: str, group: str, said: str, at: datetime | None, line: str) -> Refusal:

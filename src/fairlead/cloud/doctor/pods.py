@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from fairlead.cloud.doctor.access import cached_empty
-from fairlead.cloud.doctor.evidence import Refusal
+from fairlead.cloud.doctor.evidence import BACKOFF, FULL, Refusal
 from fairlead.cloud.doctor.findings import Finding, Verdict
 from fairlead.cloud.doctor.subjects import Around, Subject
 from fairlead.cloud.doctor.trying import Refused, Trial, made_for, too_little
@@ -38,6 +38,8 @@ BLOCKING = (
     "max-reached",
     "launch-suspended",
 )
+# Rules that ask only what a node is like.
+_OF_NODES = ("NodeAffinity", "NodeResourcesFit", "TaintToleration")
 _ZONES = ("topology.kubernetes.io/zone", "topology.ebs.csi.aws.com/zone")
 
 Blamed = Mapping[str, Sequence[Finding]]
@@ -76,7 +78,8 @@ def check_pod(
             if (finding := _contradicted(pod, subject, blamed, around)) is not None
         ]
         why = "the autoscaler says otherwise" if found else ""
-        return Verdict(key, not found, helped[0].name, why), found
+        certain = not found or any(each.certain for each in found)
+        return Verdict(key, not found, helped[0].name, why, certain), found
     home_groups = [each for each in tries if each.described is None]
     if not home_groups:
         return _fits_nowhere(pod, tries, around)
@@ -123,7 +126,9 @@ def check_refusals(subject: Subject, blamed: Blamed, trial: Trial, known: Mappin
     """What the log says of pods that we do not have; those that its taints kept off are not its own."""
     found = []
     for refusal in subject.refusals:
-        if refusal.pod in known or refusal.rule == "TaintToleration" or not _its_own(subject, refusal):
+        if refusal.pod in known or not subject.around.evidence.is_recent(refusal):
+            continue
+        if refusal.rule == "TaintToleration" or not _its_own(subject, refusal):
             continue
         if refusal.rule == "NodeResourcesFit":
             found.append(_too_big_by_log(subject, refusal))
@@ -156,17 +161,35 @@ def _try(pod: Pod, subject: Subject, trial: Trial) -> _Try:
 
 
 def _contradicted(pod: Pod, subject: Subject, blamed: Blamed, around: Around) -> Finding | None:
-    """All is as it should be, yet the autoscaler says no: it remembers something else."""
-    if blamed.get(subject.name):
+    """All is as it should be, yet the autoscaler says no: it remembers something else, or waits.
+
+    What is no longer said, and what other groups say, is no contradiction. An event may have been written
+    just before something was mended: what only events say is never certain.
+    """
+    if blamed.get(subject.name) or cached_empty(subject) is not None:
         return None
-    heard = [
-        each
-        for each in around.evidence.refusals
-        if each.pod == pod.metadata.key and (not each.group or subject.is_called(each.group))
-    ]
-    if not heard or cached_empty(subject) is not None:
-        return None
-    return _stale(subject, pod.metadata.key, [str(each) for each in heard], certain=True)
+    key = pod.metadata.key
+    heard = [each for each in around.evidence.refusals if each.pod == key and around.evidence.is_recent(each)]
+    lines = [each for each in heard if subject.is_called(each.group)]
+    events = [each for each in heard if not each.group]
+    if lines:
+        certain = any(each.rule in _OF_NODES for each in lines)
+        return _stale(subject, key, [str(each) for each in (*lines, *events)], certain=certain)
+    if any(_by_all(each, subject) for each in events):
+        return _stale(subject, key, [str(each) for each in events], certain=False)
+    if waits := [each for each in events if each.said(BACKOFF)]:
+        return _backing_off(subject, key, waits[0])
+    return None
+
+
+def _by_all(event: Refusal, subject: Subject) -> bool:
+    """Whether every group must have refused the pod for its nodes, so that this one did, too.
+
+    A group that is full was passed over before its template was looked at.
+    """
+    others = [each for each in subject.around.groups if each != subject.asg]
+    full = sum(each.desired >= each.max for each in others)
+    return event.by_templates > 0 and event.by_templates + min(event.said(FULL), full) > len(others)
 
 
 def _stale(subject: Subject, pod: str, evidence: list[str], *, certain: bool) -> Finding:
@@ -185,6 +208,22 @@ def _stale(subject: Subject, pod: str, evidence: list[str], *, certain: bool) ->
         pod=pod,
         evidence=tuple(each for each in (*evidence[:2], said) if each),
         certain=certain,
+        seen=True,
+    )
+
+
+def _backing_off(subject: Subject, pod: str, event: Refusal) -> Finding:
+    asg = subject.asg.name if subject.asg else subject.name
+    return Finding(
+        "in-backoff",
+        f"by its tags and by EKS {subject.name} takes {pod}, but the autoscaler tried a group in vain, and "
+        "waits.",
+        f"aws autoscaling describe-scaling-activities --auto-scaling-group-name {asg} "
+        "--max-items 5 tells why",
+        group=subject.name,
+        pod=pod,
+        evidence=(str(event),),
+        certain=False,
         seen=True,
     )
 

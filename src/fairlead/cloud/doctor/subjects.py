@@ -54,7 +54,7 @@ class Around:
 
     @cached_property
     def groups(self) -> tuple[AutoScalingGroup, ...]:
-        """The cluster's Auto Scaling groups; one that its autoscaler is given by name is, whatever its tags."""
+        """The cluster's Auto Scaling groups; one that its autoscaler is given by name is among them."""
         given = self.settings.names()
         return tuple(
             each
