@@ -11,7 +11,7 @@ import pytest
 from fairlead.cloud.doctor import CaSettings, Report, diagnose, read_log
 from fairlead.nodegroups.aws import AutoScalingGroup, CloudState, EksNodegroup, EksTaint, Version
 from fairlead.nodegroups.group import NodeGroup, read_groups
-from support.aws import DISCOVERY, template_tags
+from support.aws import DISCOVERY, TEMPLATE, template_tags
 from support.doctor import REFUSED, event, waiting
 
 LARGE = "eks-large-56c9efb8-09b4-a2a8-50c7-7a370d197f3a"
@@ -97,6 +97,65 @@ class TestWhoseAnAutoScalingGroupIs:
     def test_without_a_clusters_name_no_tag_is_demanded_that_would_have_it(self) -> None:
         unnamed = state(asg(), cluster="")
         assert diagnose([group()], unnamed).findings == ()
+
+
+class TestWhatManagedNodesHaveOfTheirOwn:
+    """Labels that EKS makes up, and a disk: on every node, whatever the file says of them."""
+
+    def told(self, pod: dict[str, Any], *tags: tuple[str, str], **more: Any) -> Report:
+        managed = nodegroup(capacity_type="SPOT", labels={"size": "large", "team": "blue"}, disk_size=30)
+        managed = msgspec.structs.replace(managed, **more.pop("nodegroup", {}))
+        return diagnose([group()], state(asg(**dict(tags)), nodegroups=(managed,), **more), [pod])
+
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [
+            ("eks.amazonaws.com/nodegroup", "large"),
+            ("eks.amazonaws.com/capacityType", "SPOT"),
+            ("team", "blue"),
+        ],
+    )
+    def test_a_pod_may_select_it(self, key: str, value: str) -> None:
+        report = self.told(waiting(selector={key: value}))
+        assert (report.findings, report.pods[0].works) == ((), True)
+        other = self.told(waiting(selector={key: "other"}))
+        assert wrong(other) == [("pod default/test-1", "affinity-unmet")]
+
+    def test_an_autoscaler_that_may_not_ask_needs_a_tag_for_it(self) -> None:
+        pod = waiting(selector={"eks.amazonaws.com/nodegroup": "large"})
+        report = self.told(pod, describe_nodegroup="denied")
+        assert wrong(report) == [("large", "label-tag-missing")]
+        tags = [(change.key, change.value) for change in report.tags]
+        assert tags == [(TEMPLATE + "label/eks.amazonaws.com/nodegroup", "large")]
+        assert wrong(self.told(pod, *tags, describe_nodegroup="denied")) == []
+
+    def test_a_pod_may_ask_for_disk_and_a_tag_must_say_it(self) -> None:
+        report = self.told(asking("8Gi"))
+        assert wrong(report) == [("large", "resource-tag-missing")]
+        tags = [(change.key, change.value) for change in report.tags]
+        assert tags == [(TEMPLATE + "resources/ephemeral-storage", "30Gi")]
+        assert self.told(asking("8Gi"), *tags).findings == ()
+
+    def test_a_disk_that_nobody_knows_is_not_tagged(self) -> None:
+        report = self.told(asking("8Gi"), nodegroup={"disk_size": None})
+        assert wrong(report) == [("large", "resource-tag-missing")]
+        assert report.tags == ()
+        assert "resources: {ephemeral-storage: 20Gi}" in report.findings[0].fix
+
+    def test_a_pod_may_ask_for_too_much_of_it(self) -> None:
+        report = self.told(asking("31Gi"))
+        assert wrong(report) == [("pod default/test-1", "pod-too-big")]
+        assert "31Gi ephemeral-storage where the node has 30Gi" in report.findings[0].says
+        assert "larger disk" in report.findings[0].fix
+
+    def test_by_the_file_alone_a_disk_is_there(self) -> None:
+        assert diagnose([group()], None, [asking("8Gi")]).pods[0].works
+
+
+def asking(disk: str) -> dict[str, Any]:
+    pod = waiting()
+    pod["spec"]["containers"][0]["resources"]["requests"]["ephemeral-storage"] = disk
+    return pod
 
 
 def test_a_wrong_taint_tag_stands_beside_that_of_eks_and_is_wrong_even_if_eks_is_heard() -> None:

@@ -103,6 +103,11 @@ class TestFromTheEksApi:
         labels = template_from(tagged, group(labels={"size": "big"}), now=NOW).node.metadata.labels
         assert (labels["size"], labels["other"]) == ("big", "kept")
 
+    def test_it_says_which_group_and_what_capacity_nodes_are_of(self) -> None:
+        labels = template_from(managed(), group(capacity_type="SPOT"), now=NOW).node.metadata.labels
+        assert labels["eks.amazonaws.com/nodegroup"] == "large"
+        assert labels["eks.amazonaws.com/capacityType"] == "SPOT"
+
     def test_its_taints_come_beside_those_of_tags(self) -> None:
         tagged = managed({TEMPLATE + "taint/a": "b:NoExecute"})
         assert taints_of(template_from(tagged, group(), now=NOW).node) == [

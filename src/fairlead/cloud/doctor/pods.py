@@ -13,12 +13,13 @@ import msgspec
 
 from fairlead.cloud.doctor.access import cached_empty
 from fairlead.cloud.doctor.evidence import BACKOFF, FULL, Refusal
-from fairlead.cloud.doctor.findings import Finding, Verdict
-from fairlead.cloud.doctor.subjects import Around, Subject
+from fairlead.cloud.doctor.findings import Finding, TagChange, Verdict
+from fairlead.cloud.doctor.subjects import DISK, Around, Subject, tag_command
 from fairlead.cloud.doctor.trying import Refused, Trial, made_for, too_little
 from fairlead.kube.node import Node
 from fairlead.kube.pod import Pod
 from fairlead.kube.tolerations import Taint, tolerated
+from fairlead.nodegroups.aws.tags import LABEL, PREFIX, RESOURCES
 
 __all__ = [
     "BLOCKING",
@@ -252,7 +253,46 @@ def _unhelped(pod: Pod, tried: _Try, blamed: Blamed, trial: Trial) -> list[Findi
         ]
     if blamed.get(subject.name):
         return []
-    return [pod_finding(pod, template.node, tried.imagined, group=subject.name)]
+    untold = _untold(pod, subject, template.node, tried.imagined)
+    return [untold or pod_finding(pod, template.node, tried.imagined, group=subject.name)]
+
+
+def _untold(pod: Pod, subject: Subject, imagined: Node, refused: Refused) -> Finding | None:
+    """What the pod wants is on the group's nodes, but nothing says so to the autoscaler."""
+    asg, real = subject.asg, subject.wished[0]
+    has, shows = real.metadata.labels, imagined.metadata.labels
+    if refused.rule == "NodeAffinity":
+        cause = "label-tag-missing"
+        tags = {LABEL + key: has[key] for key in asked_labels(pod) if key in has and key not in shows}
+    elif refused.rule == "NodeResourcesFit":
+        cause = "resource-tag-missing"
+        amounts = real.status.allocatable
+        lacking = [
+            name for name in refused.short if name in amounts and name not in imagined.status.allocatable
+        ]
+        tags = {RESOURCES + name: str(amounts[name]) for name in lacking}
+    else:
+        return None
+    if not tags or asg is None:
+        return None
+    changes = tuple(TagChange(asg.name, key, value) for key, value in tags.items())
+    fix = tag_command(changes, subject.around.state.region)
+    if RESOURCES + DISK in tags and subject.disk is None and DISK not in subject.group.instance_type.capacity:
+        # How much there is nobody knows: it is not ours to say.
+        changes, fix = (
+            (),
+            f"say in the file what disk nodes have, resources: {{{DISK}: 20Gi}}; --fix then tags it",
+        )
+    short = ", ".join(f"{key.removeprefix(PREFIX)}={value}" for key, value in tags.items())
+    return Finding(
+        cause,
+        f"nodes of {subject.name} have what {pod.metadata.key} wants, but no tag on {asg.name} says {short}.",
+        fix,
+        group=subject.name,
+        pod=pod.metadata.key,
+        evidence=(f"on its template: {refused.words}",),
+        tags=changes,
+    )
 
 
 def _fits_nowhere(pod: Pod, tries: Sequence[_Try], around: Around) -> tuple[Verdict, list[Finding]]:
@@ -275,7 +315,8 @@ def pod_finding(
         case "NodeResourcesFit":
             short = too_little(pod, node, refused.short) or refused.words
             cause, says = "pod-too-big", f"{key} asks for {short} (the largest that comes near is {where})."
-            fix = "ask for less, or add a group with a larger instance type"
+            larger = "nodes with a larger disk" if refused.short == (DISK,) else "a larger instance type"
+            fix = f"ask for less, or add a group with {larger}"
         case "TaintToleration":
             taints = [each for each in node.spec.taints if _keeps_away(each, pod)]
             cause = "taint-not-tolerated"

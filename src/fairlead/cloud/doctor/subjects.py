@@ -33,8 +33,12 @@ from fairlead.nodegroups.aws import (
 from fairlead.nodegroups.aws.state import Access
 from fairlead.nodegroups.aws.tags import LABEL, RESOURCES, TAINT, node_effect, said_by
 
-__all__ = ["Around", "Subject", "subjects_of", "tag_command"]
+__all__ = ["DISK", "Around", "Subject", "subjects_of", "tag_command"]
 
+# The resource that every node has and no template does, unless a tag says it.
+DISK = "ephemeral-storage"
+# What EKS gives a node where nobody says otherwise, in GiB.
+_USUAL_DISK = 20
 # Templates are made by an autoscaler that remembers nothing: the moment is of no consequence.
 _ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
 
@@ -110,17 +114,26 @@ class Subject:
 
     @cached_property
     def wished(self) -> tuple[Node, ...]:
-        """The nodes that the file describes, one for each zone."""
+        """The nodes that the file describes, one for each zone, with what EKS adds of its own."""
         zones = (self.asg.zones if self.asg else ()) or self.group.zones or ("",)
         return tuple(self._wished(zone) for zone in zones)
 
     def _wished(self, zone: str) -> Node:
         plain = node_of(self.group, f"node-of-{self.name}-{zone}".rstrip("-"))
+        labels = plain["metadata"]["labels"]
+        for key, value in (self.nodegroup.node_labels if self.nodegroup else {}).items():
+            labels.setdefault(key, value)
+        for amounts in (plain["status"]["capacity"], plain["status"]["allocatable"]):
+            amounts.setdefault(DISK, f"{self.disk or _USUAL_DISK}Gi")
         if zone:
-            labels = plain["metadata"]["labels"]
             labels["topology.kubernetes.io/zone"] = labels["topology.ebs.csi.aws.com/zone"] = zone
             labels["topology.kubernetes.io/region"] = zone[:-1]
         return convert(plain, Node)
+
+    @property
+    def disk(self) -> int | None:
+        """How many GiB of disk its nodes have by EKS; None where a launch template has the say."""
+        return self.nodegroup.disk_size if self.nodegroup else None
 
     @cached_property
     def demanded(self) -> dict[str, str]:

@@ -29,6 +29,8 @@ __all__ = [
 
 API_VERSION = "fairlead.dev/v1alpha1"
 KIND = "CloudState"
+NAME_LABEL = "eks.amazonaws.com/nodegroup"
+CAPACITY_LABEL = "eks.amazonaws.com/capacityType"
 
 Access = Literal["allowed", "denied", "unreachable", "unknown"]
 
@@ -83,6 +85,12 @@ class EksNodegroup(Object, frozen=True, gc=False):
     version: str = ""
     issues: tuple[str, ...] = ()
     """What EKS says is wrong with it, in its words."""
+
+    @property
+    def node_labels(self) -> dict[str, str]:
+        """The labels that EKS puts on its nodes, those of its own making among them."""
+        own = {NAME_LABEL: self.name, CAPACITY_LABEL: self.capacity_type}
+        return {**{key: value for key, value in own.items() if value}, **self.labels}
 
 
 class NoAnswer(Object, frozen=True, gc=False):

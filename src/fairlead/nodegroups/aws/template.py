@@ -181,10 +181,9 @@ def _api_labels(group: EksNodegroup) -> dict[str, str]:
     extra = {
         "diskSize": "" if group.disk_size is None else str(group.disk_size),
         "amiType": group.ami_type,
-        "eks.amazonaws.com/capacityType": group.capacity_type,
         "k8sVersion": group.version,
     }
-    return {**{key: value for key, value in extra.items() if value}, **group.labels}
+    return {**{key: value for key, value in extra.items() if value}, **group.node_labels}
 
 
 def _api_taints(group: EksNodegroup, version: Version, problems: list[str]) -> list[Taint]:
