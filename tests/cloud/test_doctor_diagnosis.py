@@ -187,6 +187,29 @@ def test_a_node_group_that_is_not_well() -> None:
     assert report.findings[0].evidence == ("AsgInstanceLaunchFailures: no capacity",)
 
 
+class TestAFullGroup:
+    """In full use, or too small: only who waits for it can tell."""
+
+    def full(self, most: int = 3) -> CloudState:
+        return state(msgspec.structs.replace(asg(), max=most, desired=most))
+
+    def test_it_is_wrong_only_if_somebody_waits_for_it(self) -> None:
+        report = diagnose([group()], self.full())
+        assert [(each.cause, each.severity) for each in report.findings] == [("max-reached", "risk")]
+        assert report.groups[0].works
+        assert wrong(diagnose([group()], self.full(), [waiting()])) == [("large", "max-reached")]
+        line = f"I1219 17:02:40.7 1 o.go:1] Skipping node group {LARGE} - max size reached"
+        assert wrong(diagnose([group()], self.full(), evidence=read_log(line))) == [("large", "max-reached")]
+
+    def test_the_way_out_is_the_files_maximum_or_another_one(self) -> None:
+        [found] = diagnose([group()], self.full(2), [waiting()]).findings
+        assert found.fix.endswith("--scaling-config maxSize=3")
+        assert found.fix.startswith("aws eks update-nodegroup-config")
+        [found] = diagnose([group()], self.full(3), [waiting()]).findings
+        assert found.fix.startswith("if it may have more than the file's max of 3, raise that, and aws eks")
+        assert found.fix.endswith("maxSize=4")
+
+
 def test_an_autoscaler_that_may_not_look_at_all() -> None:
     denied = {"autoscaling:DescribeAutoScalingGroups": "denied"}
     assert wrong(diagnose([group()], state(asg(), permissions=denied))) == [

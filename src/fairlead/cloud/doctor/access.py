@@ -131,19 +131,30 @@ def check_size(subject: Subject, wanted: bool | None) -> list[Finding]:
         ]
     found = []
     line = next((line for name, line in around.evidence.at_max.items() if subject.is_called(name)), "")
-    # A group that is full and that nobody waits for is simply in use.
+    # A group that is full and that nobody waits for is simply in use; who waits may not be known.
     if asg.desired >= asg.max and (wanted is not False or line):
-        size = max(subject.group.max, asg.max + 1)
+        most = subject.group.max
+        size = most if asg.max < most else asg.max + 1
         fix = (
             f"{subject.update_nodegroup} --scaling-config maxSize={size}"
             if subject.nodegroup
             else f"aws autoscaling update-auto-scaling-group --auto-scaling-group-name {asg.name} "
             f"--max-size {size}"
         )
+        if size > most:
+            fix = f"if it may have more than the file's max of {most}, raise that, and {fix}"
         says = f"{asg.name} is to have {asg.desired} nodes and may have {asg.max}."
         evidence = (f"log: {line}",) if line else (f"MaxSize {asg.max}, DesiredCapacity {asg.desired}",)
         found.append(
-            Finding("max-reached", says, fix, group=subject.name, evidence=evidence, seen=bool(line))
+            Finding(
+                "max-reached",
+                says,
+                fix,
+                group=subject.name,
+                evidence=evidence,
+                severity="wrong" if wanted or line else "risk",
+                seen=bool(line),
+            )
         )
     if "Launch" in asg.suspended:
         found.append(
