@@ -60,7 +60,7 @@ RICH: dict[str, Any] = {
         {
             "apiVersion": "batch/v1",
             "kind": "Job",
-            "metadata": {"name": "${name}-setup", "labels": {"step": 1}},
+            "metadata": {"name": "${name}-setup", "labels": {"step": 1}, "annotations": {"note": 2}},
             "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": []}}, "backoffLimit": 0},
         },
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "${name}-more"}, "data": {}},
@@ -122,7 +122,8 @@ def test_default_types_are_rendered_alike(kind: str) -> None:
 @pytest.mark.real
 def test_every_field_of_a_type_is_rendered_alike() -> None:
     text = yaml.safe_dump(plain_types(RICH))
-    given = {"loud": True, "tag": 2, "hosts": [], "config": {"A": "no", "B": 0.5}, "replicas": "7"}
+    numbers = {"B": 0.5, "C": 1.0, "D": 0.00001, "E": 10**7}
+    given = {"loud": True, "tag": 2, "hosts": [], "config": {"A": "no", **numbers}, "replicas": "7"}
     assert charted("a", type="rich", types=text) == ours("rich", "a", {}, text)
     assert charted("a", type="rich", types=text, parameters=given) == ours("rich", "a", given, text)
 
@@ -173,6 +174,14 @@ def test_whatever_parameters_hold_is_rendered_alike(count: Callable[[int, int], 
 
 
 @pytest.mark.real
+def test_without_a_number_of_replicas_both_leave_it_to_somebody_else() -> None:
+    text = yaml.safe_dump(plain_types({"name": "small", "image": "i", "replicas": None}))
+    made = charted("a", type="small", types=text)
+    assert made == ours("small", "a", {}, text)
+    assert "replicas" not in made["Deployment/a"]["spec"]
+
+
+@pytest.mark.real
 @pytest.mark.parametrize(
     ("values", "said"),
     [
@@ -198,6 +207,9 @@ def test_what_the_command_refuses_the_chart_refuses(values: dict[str, Any], said
         ({"tolerations": ["size=large:NO_SCHEDULE"]}, "tolerations[0]"),
         ({"pod": {"nodeSelector": {}}}, "pod.nodeSelector: may not be said here"),
         ({"config": {"A": "${a b}"}}, "is not a placeholder like ${name}"),
+        ({"tolerations": [{"key": "a", "efect": "NoSchedule"}]}, "tolerations[0].efect: there is no such"),
+        ({"tolerations": [{"key": "a", "effect": "NO_SCHEDULE"}]}, "tolerations[0].effect"),
+        ({"dependsOn": {"Deployment/nowhere": ["Foo/bar"]}}, "there is no Deployment/nowhere among"),
     ],
 )
 def test_types_that_cannot_be_used_are_refused(fields: dict[str, Any], said: str) -> None:

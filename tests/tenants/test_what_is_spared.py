@@ -38,6 +38,8 @@ def test_a_tenants_own_namespace_stays_while_guests_are_in_it(tenancy: Tenancy) 
     assert f"its namespace {own} would go with it, and tenants guest are in it" in said
     kept = tenancy.tenants_file({"name": "guest", "type": "small", "namespace": own})
     assert "tenants guest are in it" in tenancy.fails(1, "apply", "-f", str(kept), "--prune", "--yes")
+    new = tenancy.tenants_file({"name": "new", "type": "small", "namespace": own}, name="new.yaml")
+    assert "tenants new are in it" in tenancy.fails(1, "apply", "-f", str(new), "--prune", "--yes")
     assert set(tenancy.listed("-n", own)) == {own, "guest"}
     tenancy.ok("delete", "--name", own, "--name", "guest", "--yes")
     assert tenancy.listed("-n", own) == {}

@@ -39,7 +39,8 @@
 {{- $spec := dict "selector" $selected.matchLabels "ports" $ports -}}
 {{- $made = append $made (dict "apiVersion" "v1" "kind" "Service" "spec" $spec) -}}
 {{- end -}}
-{{- $spec := dict "replicas" (int64 $shape.replicas) "selector" $selected "template" (include "tenant.pods" . | fromJson) -}}
+{{- $spec := dict "selector" $selected "template" (include "tenant.pods" . | fromJson) -}}
+{{- if not (kindIs "invalid" (index $shape "replicas")) -}}{{- $_ := set $spec "replicas" (int64 $shape.replicas) -}}{{- end -}}
 {{- if $shape.strategy -}}{{- $_ := set $spec "strategy" $shape.strategy -}}{{- end -}}
 {{- $made = append $made (dict "apiVersion" "apps/v1" "kind" "Deployment" "spec" $spec) -}}
 {{- range $made -}}
@@ -59,12 +60,29 @@
 {{- $_ := set $own "namespace" $tenant.namespace -}}
 {{- $texts := get (include "tenant.texts" (dict "of" ($own.labels | default dict) "called" $called "at" (printf "%s.metadata.labels" $at)) | fromJson) "v" -}}
 {{- $_ := set $own "labels" (get (include "tenant.merged" (dict "first" $texts "second" $tenant.labels) | fromJson) "v") -}}
+{{- $notes := get (include "tenant.texts" (dict "of" ($own.annotations | default dict) "called" $called "at" (printf "%s.metadata.annotations" $at)) | fromJson) "v" -}}
+{{- range $note := list "fairlead.dev/depends-on" "fairlead.dev/further-kinds" -}}
+{{- if hasKey $notes $note -}}
+{{- fail (printf "%s: %s.metadata.annotations.%s: may not be said here: see dependsOn" $called $at $note) -}}
+{{- end -}}
+{{- end -}}
+{{- $own = omit $own "annotations" -}}
+{{- if $notes -}}{{- $_ := set $own "annotations" $notes -}}{{- end -}}
 {{- $copy := deepCopy $given -}}
 {{- $_ := set $copy "metadata" $own -}}
 {{- $objects = append $objects $copy -}}
 {{- $kind := printf "%s/%s" $given.apiVersion $given.kind -}}
 {{- if not (has $kind (list "v1/Namespace" "v1/ServiceAccount" "v1/ConfigMap" "v1/Secret" "v1/ResourceQuota" "networking.k8s.io/v1/NetworkPolicy" "policy/v1/PodDisruptionBudget" "v1/Service" "apps/v1/Deployment")) -}}
 {{- $further = append $further $kind -}}
+{{- end -}}
+{{- end -}}
+{{- $known := list -}}
+{{- range $objects -}}{{- $known = append $known (printf "%s/%s" .kind .metadata.name) -}}{{- end -}}
+{{- range $ref, $needs := $shape.dependsOn | default dict -}}
+{{- range prepend $needs $ref -}}
+{{- if not (has . $known) -}}
+{{- fail (printf "%s: dependsOn.%s: there is no %s among the objects: %s" $called $ref . (join ", " $known)) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- $noted := list -}}

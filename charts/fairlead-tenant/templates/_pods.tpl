@@ -62,6 +62,17 @@
 {{- define "tenant.toleration" -}}
 {{- if kindIs "map" .of -}}
 {{- $kept := dict -}}
+{{- range $field, $_ := .of -}}
+{{- if not (has $field (list "key" "operator" "value" "effect" "tolerationSeconds")) -}}
+{{- fail (printf "%s: %s.%s: there is no such field" $.called $.at $field) -}}
+{{- end -}}
+{{- end -}}
+{{- if not (has (.of.effect | default "") (list "" "NoSchedule" "PreferNoSchedule" "NoExecute")) -}}
+{{- fail (printf "%s: %s.effect: %q is none of NoSchedule, PreferNoSchedule, NoExecute" .called .at .of.effect) -}}
+{{- end -}}
+{{- if not (has (.of.operator | default "") (list "" "Equal" "Exists")) -}}
+{{- fail (printf "%s: %s.operator: %q is neither Equal nor Exists" .called .at .of.operator) -}}
+{{- end -}}
 {{- range $field := list "key" "operator" "value" "effect" "tolerationSeconds" -}}
 {{- $value := get $.of $field -}}
 {{- if and (hasKey $.of $field) (not (kindIs "invalid" $value)) (ne (toString $value) "") -}}

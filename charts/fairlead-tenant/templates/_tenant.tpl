@@ -130,7 +130,7 @@
 {{- if kindIs "invalid" (index $shape "disruption") -}}
 {{- $_ := set $shape "disruption" (dict "maxUnavailable" 1) -}}
 {{- end -}}
-{{- if kindIs "invalid" (index $shape "replicas") -}}
+{{- if not (hasKey $shape "replicas") -}}
 {{- $_ := set $shape "replicas" 1 -}}
 {{- end -}}
 {{- $_ := set $shape "exclusive" (has (lower (toString $shape.exclusive)) (list "true" "1")) -}}

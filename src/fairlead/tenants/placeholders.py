@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
 from typing import Any
 
 __all__ = ["BadPlaceholder", "fill", "placeholders", "text_of"]
@@ -74,7 +75,10 @@ def text_of(value: Any) -> str | None:
     match value:
         case bool():
             return "true" if value else "false"
-        case str() | int() | float():
+        case float():
+            # As JSON and the chart have it: no exponent for what people write, no needless .0.
+            return f"{Decimal(repr(value)):f}".removesuffix(".0")
+        case str() | int():
             return str(value)
     return None
 

@@ -134,6 +134,8 @@ def _check_holder(tenant: Tenant, kind: TenantType, held: list[Object], *, retyp
                 f"tenant {tenant.name} in namespace {tenant.namespace} is held by the Helm release "
                 f"{release!r}: change it with helm upgrade"
             )
+        if item["kind"] == "Namespace" and not tenant.own_namespace:
+            continue  # its own of an earlier type, which it has kept
         was = item["metadata"]["labels"].get(TYPE_LABEL)
         if was != kind.name and not retype:
             raise Taken(
@@ -169,7 +171,8 @@ def _refers_to_what_is_to_come(error: ApiError) -> bool:
 
     Admission says so of a pod's ServiceAccount, and RBAC of a RoleBinding's Role.
     """
-    return error.code == 404 or (error.code == 403 and "not found" in error.message)
+    # A kind that is not served is said in other words.
+    return error.code in (403, 404) and "not found" in error.message
 
 
 async def look_for_stranger(kinds: Kinds, tenant: Tenant, item: Object) -> Object | None:

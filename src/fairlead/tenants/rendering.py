@@ -143,7 +143,7 @@ def _own(tenant: Tenant, shape: Shape, labels: dict[str, str], called: str) -> l
             made("Service", spec={"selector": selected["matchLabels"], "ports": _service_ports(shape)})
         )
     spec = {
-        "replicas": shape.replicas,
+        **({"replicas": shape.replicas} if shape.replicas is not None else {}),
         "selector": selected,
         **({"strategy": shape.strategy} if shape.strategy else {}),
         "template": _pods(tenant, shape, labels, config, called),

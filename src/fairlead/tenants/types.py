@@ -55,7 +55,8 @@ class Shape(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=T
     """
 
     image: str
-    replicas: int = 1
+    replicas: int | None = 1
+    """None: somebody else, an autoscaler of the type's own, sets it."""
     node_labels: dict[str, Any] = {}
     tolerations: tuple[str | dict[str, Any], ...] = ()
     exclusive: bool = False
@@ -207,13 +208,14 @@ def _check_early(found: TenantType) -> None:
 
 def read_shape(data: Mapping[str, Any], called: str) -> Shape:
     """The filled fields of a type, checked; texts are taken for the numbers and booleans they spell."""
-    stripped = {key: value for key, value in data.items() if value is not None}
+    # No number of replicas is an answer, too.
+    stripped = {key: value for key, value in data.items() if value is not None or key == "replicas"}
     try:
         shape = msgspec.convert(stripped, Shape, strict=False)
     except msgspec.ValidationError as error:
         problem, _, path = str(error).partition(" - at `$.")
         raise BadObject(called, path.rstrip("`"), problem) from error
-    if shape.replicas < 0:
+    if shape.replicas is not None and shape.replicas < 0:
         raise BadObject(called, "replicas", f"{shape.replicas} is negative")
     for index, port in enumerate(shape.ports):
         for field_name, number in (("port", port.port), ("targetPort", port.target_port or port.port)):

@@ -16,6 +16,7 @@ from fairlead.tenants.applying import Applier, Deadline
 from fairlead.tenants.live import Kinds, objects_of, release_of
 from fairlead.tenants.names import TENANT_LABEL, selector_of
 from fairlead.tenants.order import in_order, ref_of
+from fairlead.tenants.tenant import Tenant
 from fairlead.tenants.watching import Held
 
 __all__ = ["confirm", "delete_tenants", "guests_first", "remove", "spare_guests"]
@@ -63,13 +64,14 @@ def _tell_apart(found: Sequence[Held]) -> None:
             )
 
 
-async def spare_guests(session: Session, doomed: Sequence[Held]) -> None:
-    """Refuse to delete a tenant's own namespace while other tenants, who would stay, are in it."""
+async def spare_guests(session: Session, doomed: Sequence[Held], coming: Sequence[Tenant] = ()) -> None:
+    """Refuse to delete a tenant's own namespace while other tenants, who would stay, are or come there."""
     going = {(one.namespace, one.name) for one in doomed}
     for one in doomed:
         if one.own_namespace:
             found = await session.client.list(known("ServiceAccount"), one.namespace, labels=selector_of())
             names = {item["metadata"]["labels"][TENANT_LABEL] for item in found.items}
+            names |= {other.name for other in coming if other.namespace == one.namespace}
             guests = sorted(name for name in names if (one.namespace, name) not in going)
             if guests:
                 raise Taken(
@@ -109,6 +111,8 @@ async def remove(
         refs = ", ".join(ref_of(item) for item in reversed(in_order(held, one.tenant.key)))
         click.echo(f"{called}: would delete {refs}")
         return
+    if one.own_namespace:
+        await spare_guests(session, [one])  # who may have come since it was looked at
     ours = [item for item in held if not release_of(item)]
     with Teller([one.tenant]) as teller:
         await Applier(kinds, told=teller.waits).remove(one.tenant, ours, deadline if wait else None)

@@ -123,7 +123,7 @@ def apply(flags: Writing, *, file: str, prune: bool, all_namespaces: bool, yes: 
         held = await _held(session, [None] if all_namespaces else sorted(places))
         others = [one for one in held if one.tenant.key not in seen and not one.release]
         if prune:
-            await spare_guests(session, others)
+            await spare_guests(session, others, [wish.tenant for wish in wishes])
         if prune and flags.writes and not yes:
             confirm(others)
         deadline = await _write(session, wishes, flags, retype=True)
