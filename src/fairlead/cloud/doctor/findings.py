@@ -125,7 +125,7 @@ class Verdict:
 
     def __str__(self) -> str:
         if self.works:
-            return "yes"
+            return "yes" if self.certain else "cannot say"
         return "no" if self.certain else "perhaps not"
 
 

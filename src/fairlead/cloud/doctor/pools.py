@@ -1,19 +1,21 @@
 """Karpenter's NodePools, checked like groups: what each could bring, and whether it may.
 
 A pod that names a label which a NodePool leaves open gets the value that it asks for, as with Karpenter;
-everything else is tried on each type by the engine's rules.
+everything else is tried on each type by the engine's rules. What hangs on types or labels that are not known
+here is never certain, neither way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from fairlead.cloud.doctor.findings import Finding, Verdict
-from fairlead.cloud.doctor.offers import TYPE, Offer, offers_of
+from fairlead.cloud.doctor.offers import PURCHASE, RESERVED, TYPE, Offer, offers_of
 from fairlead.cloud.doctor.pods import asked_labels, pod_finding
 from fairlead.cloud.doctor.trying import Refused, Trial
+from fairlead.engine.requests import requests_of
 from fairlead.errors import BadObject
 from fairlead.kube.decode import convert
 from fairlead.kube.meta import Condition, Object, ObjectMeta
@@ -27,8 +29,14 @@ __all__ = ["PoolsFound", "check_pools"]
 
 _NO_TYPES = "NoCompatibleInstanceTypes"
 _POOL_LABEL = "karpenter.sh/nodepool"
-# Keys that only a provider could give a value to; of others the NodePool says all.
-_OF_TYPES = ("karpenter.k8s.aws/", "karpenter.kwok.sh/", "node.kubernetes.io/", "kubernetes.io/")
+_NOT_KNOWN = "hangs on instance types or labels of them that are not known here"
+_OS = "kubernetes.io/os"
+# Left open by every NodePool that does not name them.
+_PLACES = {"topology.kubernetes.io/zone", "topology.kubernetes.io/region"}
+# What the smallest machine has at least: of types that are not known, more cannot be said.
+_LEAST: Quantities = {"cpu": "1", "memory": "512Mi"}
+# Resources that nodes have by their node class or by a plugin, not by their type.
+_BESIDE_TYPES = ("ephemeral-storage", "vpc.amazonaws.com/")
 
 
 class _ClassRef(Object, frozen=True, gc=False):
@@ -75,7 +83,7 @@ class _Pool(Object, frozen=True, gc=False):
     def requirements(self) -> tuple[Requirement, ...]:
         labels = self.spec.template.metadata.labels.items()
         return (
-            *self.spec.template.spec.requirements,
+            *map(_plain, self.spec.template.spec.requirements),
             *(Requirement(key, "In", (value,)) for key, value in labels),
         )
 
@@ -93,6 +101,17 @@ class PoolsFound:
 class _Offered:
     pool: _Pool
     offers: tuple[Offer, ...]
+
+    def sure(self, offer: Offer, asked: Iterable[str] = ()) -> bool:
+        """Whether a type certainly meets the requirements, and what a pod asks for by label."""
+        keys = {*(each.key for each in self.pool.requirements), *asked}
+        return offer.known and not any(offer.guesses(key) for key in keys)
+
+    @property
+    def certain(self) -> bool:
+        bought = [each for each in self.pool.requirements if each.key == PURCHASE]
+        usual = any(all(each.admits({PURCHASE: way}) for each in bought) for way in ("on-demand", "spot"))
+        return usual and any(self.sure(offer) for offer in self.offers)
 
 
 def check_pools(objects: Sequence[Mapping[str, Any]], waiting: Sequence[Pod], trial: Trial) -> PoolsFound:
@@ -114,15 +133,17 @@ def check_pools(objects: Sequence[Mapping[str, Any]], waiting: Sequence[Pod], tr
     if not waiting:
         full = {each.pool.name: tight for each in pools if (tight := _full(each)) is not None}
     findings += full.values()
-    causes = {each.group: each.cause for each in findings if each.group and not each.pod}
-    shown = tuple(
-        Verdict(
-            f"NodePool {each.pool.name}", each.pool.name not in causes, "", causes.get(each.pool.name, "")
-        )
-        for each in pools
-    )
+    shown = tuple(_verdict(each, findings) for each in pools)
     findings = [replace(each, group=f"NodePool {each.group}" if each.group else "") for each in findings]
     return PoolsFound(tuple(findings), shown, tuple(verdicts))
+
+
+def _verdict(each: _Offered, findings: Sequence[Finding]) -> Verdict:
+    mine = [one for one in findings if one.group == each.pool.name and not one.pod]
+    called = f"NodePool {each.pool.name}"
+    if mine:
+        return Verdict(called, False, "", mine[-1].cause, any(one.certain for one in mine))
+    return Verdict(called, True, "", "" if each.certain else _NOT_KNOWN, each.certain)
 
 
 def _is_pool(thing: Mapping[str, Any]) -> bool:
@@ -131,9 +152,24 @@ def _is_pool(thing: Mapping[str, Any]) -> bool:
 
 def _offered(thing: Mapping[str, Any]) -> _Offered:
     pool = convert(dict(thing), _Pool)
-    named = [value for each in pool.requirements if each.key == TYPE for value in each.values]
-    every = offers_of(pool.spec.template.spec.node_class_ref.group, named)
+    named = [
+        value
+        for each in pool.requirements
+        if each.key == TYPE and each.operator == "In"
+        for value in each.values
+    ]
+    linux = all(each.admits({_OS: "linux"}) for each in pool.requirements if each.key == _OS)
+    provider = pool.spec.template.spec.node_class_ref.group
+    every = offers_of(provider, named, others=not named or not linux)
     return _Offered(pool, tuple(each for each in every if _admits(pool.requirements, each)))
+
+
+def _plain(requirement: Requirement) -> Requirement:
+    """With Karpenter's own operators said by those of all others."""
+    shift = {"Gte": -1, "Lte": 1}.get(requirement.operator)
+    if shift is None or len(requirement.values) != 1 or not requirement.values[0].isdecimal():
+        return requirement
+    return Requirement(requirement.key, requirement.operator[:2], (str(int(requirement.values[0]) + shift),))
 
 
 def _admits(requirements: Sequence[Requirement], offer: Offer) -> bool:
@@ -144,10 +180,9 @@ def _satisfied(requirement: Requirement, offer: Offer) -> bool:
     key = requirement.key
     if key in offer.choices:
         return any(requirement.admits({key: value}) for value in offer.choices[key])
-    if not offer.known and key not in offer.labels:
-        return True
-    if key in offer.labels or key.startswith(_OF_TYPES):
+    if offer.tells(key):
         return requirement.admits(offer.labels)
+    # As with Karpenter, what a type does not speak of cannot contradict the NodePool.
     return requirement.operator != "In" or bool(requirement.values)
 
 
@@ -213,9 +248,11 @@ def _is_no_types(event: Mapping[str, Any], pool: str) -> bool:
 def _full(each: _Offered) -> Finding | None:
     """When not even the smallest of its types is within its limits any more."""
     pool = each.pool
+    known = [offer.capacity for offer in each.offers if offer.known]
+    unknown = [_LEAST] * (len(known) < len(each.offers))
     tight: dict[str, str] = {}
-    for offer in each.offers or (Offer("", {}, {}, {}),):
-        over = _over(pool, {**(offer.capacity if offer.known else {}), "nodes": "1"})
+    for capacity in known or unknown or [{}]:
+        over = _over(pool, {**capacity, "nodes": "1"})
         if not over:
             return None
         tight |= over
@@ -227,6 +264,7 @@ def _full(each: _Offered) -> Finding | None:
         f'kubectl patch nodepool {pool.name} --type merge -p \'{{"spec": {{"limits": {{{limits}}}}}}}\'',
         group=pool.name,
         evidence=(f"status.resources {dict(sorted(pool.status.resources.items()))}",),
+        certain=all(_over(pool, {**capacity, "nodes": "1"}) for capacity in unknown),
     )
 
 
@@ -251,24 +289,29 @@ def _check_pod(
     refusals: list[tuple[str, Node, Refused]] = []
     limited: list[Finding] = []
     willing: list[str] = []
+    perhaps: list[Verdict] = []
     for each in pools:
         name = each.pool.name
         refused: tuple[Node, Refused] | None = None
-        for node in _nodes(each, pod):
+        for node, sure in _nodes(each, pod):
             no = trial.refused(pod, node)
             if no is None:
                 willing.append(name)
                 full = _full(each)
                 if full is not None:
                     limited.append(full)
-                elif name not in blocked:
+                elif name not in blocked and sure:
                     return Verdict(key, True, f"NodePool {name}"), [], []
+                elif name not in blocked:
+                    perhaps.append(Verdict(key, True, f"NodePool {name}", _NOT_KNOWN, certain=False))
                 break
             if refused is None or no.far >= refused[1].far:
                 refused = node, no
         else:
             if refused is not None:
                 refusals.append((name, *refused))
+    if perhaps:
+        return perhaps[0], [], []
     if willing:
         causes = ", ".join(f"NodePool {name}" for name in willing)
         return Verdict(key, False, causes, "see there"), [], limited
@@ -280,14 +323,14 @@ def _check_pod(
     return Verdict(key, False, "", said), [replace(finding, evidence=(said,))], limited
 
 
-def _nodes(each: _Offered, pod: Pod) -> list[Node]:
-    """The nodes that a NodePool could bring for a pod, one for each type."""
+def _nodes(each: _Offered, pod: Pod) -> list[tuple[Node, bool]]:
+    """The nodes that a NodePool could bring for a pod, one for each type; whether it surely could."""
     asked = asked_labels(pod)
-    open_keys = {one.key for one in each.pool.requirements} | {"topology.kubernetes.io/zone"}
+    open_keys = {one.key for one in each.pool.requirements} | _PLACES
     found = []
     for offer in each.offers:
         labels = {**offer.labels, _POOL_LABEL: each.pool.name}
-        guessed = set() if offer.known else {key for key in asked if key.startswith(_OF_TYPES)}
+        guessed = {key for key in asked if offer.guesses(key)}
         for key in sorted(open_keys | offer.choices.keys() | guessed):
             if key in offer.labels:
                 continue
@@ -306,11 +349,23 @@ def _nodes(each: _Offered, pod: Pod) -> list[Node]:
             if allowed:
                 labels[key] = allowed[0]
         labels["kubernetes.io/hostname"] = f"new-{each.pool.name}-{offer.name}"
-        found.append(
-            Node(
-                metadata=ObjectMeta(name=labels["kubernetes.io/hostname"], labels=labels),
-                spec=NodeSpec(taints=each.pool.spec.template.spec.taints),
-                status=NodeStatus(allocatable=offer.capacity, capacity=offer.capacity),
-            )
+        more = _guessed_resources(offer, pod)
+        capacity = {**offer.capacity, **more}
+        node = Node(
+            metadata=ObjectMeta(name=labels["kubernetes.io/hostname"], labels=labels),
+            spec=NodeSpec(taints=each.pool.spec.template.spec.taints),
+            status=NodeStatus(allocatable=capacity, capacity=capacity),
         )
-    return found
+        sure = each.sure(offer, asked) and not more and labels.get(PURCHASE) != RESERVED
+        found.append((node, sure))
+    return sorted(found, key=lambda one: not one[1])
+
+
+def _guessed_resources(offer: Offer, pod: Pod) -> Quantities:
+    """As much as a pod asks for of what it is not known whether a type has it."""
+    return {
+        name: str(amount)
+        for name, amount in requests_of(pod).amounts
+        if name not in offer.capacity
+        and (not offer.known or (offer.unsaid and name.startswith(_BESIDE_TYPES)))
+    }
