@@ -9,7 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from support.aws import DISCOVERY, TEMPLATE, Aws, template_tags
+from support.aws import (
+    ACCOUNT,
+    CLUSTER,
+    DISCOVERY,
+    REGION,
+    TEMPLATE,
+    Aws,
+    refusing,
+    simulating,
+    template_tags,
+)
 from support.doctor import REFUSED, autoscaler, doctor, event, log_file, objects_file, waiting
 
 DENIED = {"Effect": "Allow", "Action": "autoscaling:*", "Resource": "*"}
@@ -70,6 +80,38 @@ class TestWhatItMayAsk:
     def test_ones_own_credentials_are_the_autoscalers(self, aws: Aws, medium: str) -> None:
         aws.group("large")
         assert doctor("--aws", "--as-autoscaler").findings == []
+
+    def test_a_node_group_that_is_just_gone_is_no_refusal(self, aws: Aws, medium: str) -> None:
+        aws.group("large")
+        aws.asg("eks-gone", {"eks:cluster-name": CLUSTER, "eks:nodegroup-name": "was"})
+        told = doctor("--aws", "--as-autoscaler")
+        assert (told.findings, told.stderr) == ([], "")
+
+    def test_one_question_that_fails_says_nothing_of_the_others(
+        self, aws: Aws, medium: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        aws.group("large", asg_tags=template_tags("large"))
+        with refusing(aws, "/node-groups/large", "InvalidParameterException") as url:
+            monkeypatch.setenv("AWS_ENDPOINT_URL", url)
+            told = doctor("--aws", "--as-autoscaler")
+        assert told.findings == []
+        assert "eks:DescribeNodegroup could not be called: InvalidParameterException" in told.stderr
+
+    @pytest.mark.parametrize("simulated", [True, False])
+    @pytest.mark.parametrize(("named", "code"), [("*", 0), ("medium/*", 1)])
+    def test_a_policy_may_name_node_groups(
+        self, aws: Aws, medium: str, named: str, code: int, simulated: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        aws.group("large")
+        arn = f"arn:aws:eks:{REGION}:{ACCOUNT}:nodegroup/{CLUSTER}/{named}"
+        role = aws.role(
+            "autoscaler", DENIED, {"Effect": "Allow", "Action": "eks:DescribeNodegroup", "Resource": arn}
+        )
+        with simulating(aws, {"eks:DescribeNodegroup": arn, "autoscaling:*": "*"}) as url:
+            monkeypatch.setenv("AWS_ENDPOINT_URL", url if simulated else aws.url)
+            told = doctor("--aws", "--ca-role", role)
+        assert told.code == code
+        assert (("autoscaler", "describe-nodegroup-denied") in told.wrong) is bool(code)
 
 
 class TestWhatItRemembers:

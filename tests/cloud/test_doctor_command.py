@@ -198,6 +198,16 @@ class TestDumps:
         [[kind]] = [each["instanceTypes"] for each in saved.values()]
         assert kind["capacity"]["memory"] == "124928Mi"
 
+    def test_groups_of_others_are_neither_looked_at_nor_saved(self, aws: Aws, tmp_path: Path) -> None:
+        asg = two_groups(aws)
+        aws.asg("billing", {"team": "money"}, override=False)
+        aws.asg("theirs", {"kubernetes.io/cluster/other": "owned"}, override=False)
+        dump = tmp_path / "dump.json"
+        doctor("--aws", "--save", str(dump))
+        saved = [each["name"] for each in json.loads(dump.read_text())["autoScalingGroups"]]
+        assert len(saved) == 2
+        assert asg in saved
+
     def test_answers_of_the_aws_cli_will_do(self, aws: Aws, tmp_path: Path) -> None:
         two_groups(aws)
         groups = aws.client("autoscaling").describe_auto_scaling_groups()
@@ -262,6 +272,14 @@ class TestFixing:
         told = doctor("--aws", "--fix", "--yes")
         assert (told.code, told.plain["set"]) == (0, [])
         assert "nothing that --fix could set" in told.stderr
+
+    def test_a_group_that_merely_has_the_name_is_left_alone(self, aws: Aws) -> None:
+        aws.group("medium", instance_type="t3a.medium", asg_tags=template_tags("medium"))
+        aws.asg("large", {"team": "money"}, desired=3)
+        told = doctor("--aws", "--fix", "--yes")
+        assert told.wrong == [("large", "group-missing")]
+        assert "large has the name, but nothing says" in told.findings[0]["evidence"][1]
+        assert aws.tags_of("large") == {"team": "money"}
 
     def test_other_tags_stay(self, aws: Aws) -> None:
         aws.group("medium", instance_type="t3a.medium", asg_tags=template_tags("medium"))

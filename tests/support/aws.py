@@ -10,10 +10,12 @@ import json
 import re
 import threading
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from fnmatch import fnmatch
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qs
 
 import boto3
 from moto.server import ThreadedMotoServer
@@ -176,14 +178,57 @@ class Aws:
 def refusing(aws: Aws, part: str, code: str) -> Iterator[str]:
     """The same account for somebody whom IAM refuses every path with `part` in it: the URL to ask at."""
 
+    def refused(path: str, body: bytes) -> tuple[int, bytes] | None:
+        if part not in path:
+            return None
+        if not body.startswith(b"Action="):
+            return 403, json.dumps({"message": "not authorized"}).encode()
+        error = f"<Error><Code>{code}</Code><Message>not authorized</Message></Error>"
+        return 403, f"<ErrorResponse>{error}</ErrorResponse>".encode()
+
+    with _in_front(aws, refused, code) as url:
+        yield url
+
+
+@contextmanager
+def simulating(aws: Aws, allowed: dict[str, str]) -> Iterator[str]:
+    """The same account with an IAM that simulates: actions are allowed on resources of a pattern."""
+
+    def simulated(path: str, body: bytes) -> tuple[int, bytes] | None:
+        asked = {key: values[0] for key, values in parse_qs(body.decode(errors="replace")).items()}
+        if asked.get("Action") != "SimulatePrincipalPolicy":
+            return None
+        action = asked["ActionNames.member.1"]
+        resources = [value for key, value in asked.items() if key.startswith("ResourceArns.")] or ["*"]
+        results = "".join(
+            f"<member><EvalActionName>{action}</EvalActionName><EvalResourceName>{each}</EvalResourceName>"
+            f"<EvalDecision>{decision}</EvalDecision></member>"
+            for each in resources
+            for decision in (["allowed"] if may(action, each) else ["implicitDeny"])
+        )
+        inner = f"<EvaluationResults>{results}</EvaluationResults><IsTruncated>false</IsTruncated>"
+        result = f"<SimulatePrincipalPolicyResult>{inner}</SimulatePrincipalPolicyResult>"
+        return 200, f"<SimulatePrincipalPolicyResponse>{result}</SimulatePrincipalPolicyResponse>".encode()
+
+    def may(action: str, resource: str) -> bool:
+        return any(fnmatch(action, what) and fnmatch(resource, where) for what, where in allowed.items())
+
+    with _in_front(aws, simulated) as url:
+        yield url
+
+
+@contextmanager
+def _in_front(
+    aws: Aws, own: Callable[[str, bytes], tuple[int, bytes] | None], error: str = ""
+) -> Iterator[str]:
+    """A server that answers some calls itself, with status and body, and hands on all others."""
+
     class Handler(BaseHTTPRequestHandler):
         def answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            if part in self.path:
-                status, said = 403, json.dumps({"message": "not authorized"}).encode()
-                if body.startswith(b"Action="):
-                    error = f"<Error><Code>{code}</Code><Message>not authorized</Message></Error>"
-                    said = f"<ErrorResponse>{error}</ErrorResponse>".encode()
+            answered = own(self.path, body)
+            if answered is not None:
+                status, said = answered
             else:
                 headers = {name: value for name, value in self.headers.items() if name != "Host"}
                 asked = urllib.request.Request(
@@ -192,7 +237,8 @@ def refusing(aws: Aws, part: str, code: str) -> Iterator[str]:
                 with urllib.request.urlopen(asked, timeout=30) as answer:
                     status, said = answer.status, answer.read()
             self.send_response(status)
-            self.send_header("x-amzn-ErrorType", code)
+            if error:
+                self.send_header("x-amzn-ErrorType", error)
             self.send_header("Content-Length", str(len(said)))
             self.end_headers()
             self.wfile.write(said)

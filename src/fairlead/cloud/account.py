@@ -7,7 +7,7 @@ read is left out where the diagnosis can do without; Auto Scaling groups it cann
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, Self
 
@@ -29,8 +29,6 @@ DESCRIBE = "eks:DescribeNodegroup"
 GROUPS = "autoscaling:DescribeAutoScalingGroups"
 _PAGE = 100
 _ANY_ID = "00000000-0000-0000-0000-000000000000"
-# Whoever is tagged so has to do with a cluster.
-_OURS = ("eks:", "k8s.io/cluster-autoscaler/", "kubernetes.io/cluster/")
 _DENIED = ("AccessDenied", "UnauthorizedOperation", "AuthFailure", "Forbidden")
 
 
@@ -71,6 +69,7 @@ class Account:
         self.region: str = self._session.region_name
         self._clients: dict[str, _Client] = {}
         self._unread: dict[str, str] = {}
+        self._asked: list[Access] = []
         self._number = ""
         self._templates: dict[str, Mapping[str, Any]] = {}
         self._cluster = cluster
@@ -82,16 +81,22 @@ class Account:
             self._cluster = self._only_cluster()
         return self._cluster
 
-    def state(self, *, role: str = "", service_account: str = "", own: bool = False) -> CloudState:
-        """All that the doctor asks of an account.
+    def state(
+        self, *, role: str = "", service_account: str = "", own: bool = False, named: Collection[str] = ()
+    ) -> CloudState:
+        """All that the doctor asks of an account, of the cluster's groups only.
 
+        Auto Scaling groups that are `named` are told of, too, whosever they are; all others are not looked
+        at any further.
         `role` is the autoscaler's; without it, `service_account` (``namespace/name``) may have one by EKS'
         pod identity. `own`: these credentials are the autoscaler's, what they may do is what it may.
         """
         self._unread = {}
-        groups = self._groups()
-        names = {each.nodegroup for each in groups if each.nodegroup}
-        nodegroups = self._nodegroups(names)
+        self._asked = []
+        every = self._groups()
+        nodegroups = self._nodegroups({each.nodegroup for each in every if each.nodegroup})
+        known = CloudState(cluster=self.cluster, nodegroups=nodegroups)
+        groups = [each for each in every if known.owns(each) or each.name in named]
         role = role or self._pod_identity(service_account)
         permissions = self._permissions(role, [each.name for each in nodegroups]) if role else {}
         sized = self._sized(groups, nodegroups)
@@ -101,7 +106,7 @@ class Account:
             account=self._number,
             auto_scaling_groups=sized,
             nodegroups=nodegroups,
-            describe_nodegroup=self._own_access(names) if own else permissions.get(DESCRIBE, "unknown"),
+            describe_nodegroup=self._own_access() if own else permissions.get(DESCRIBE, "unknown"),
             permissions=permissions,
             autoscaler_role=role,
             unread=dict(sorted(self._unread.items())),
@@ -136,14 +141,10 @@ class Account:
 
     # Reading
 
-    def _own_access(self, asked: Iterable[str]) -> Access:
-        """What came of asking for node groups ourselves."""
-        if not list(asked):
-            return "unknown"
-        why = self._unread.get(DESCRIBE)
-        if why is None:
-            return "allowed"
-        return "denied" if why.startswith(_DENIED) else "unreachable"
+    def _own_access(self) -> Access:
+        """What came of asking for node groups ourselves; one that is just gone, or slow, is not the rule."""
+        order: tuple[Access, ...] = ("denied", "allowed", "unreachable")
+        return next((each for each in order if each in self._asked), "unknown")
 
     def _only_cluster(self) -> str:
         with self._asking("eks:ListClusters"):
@@ -169,7 +170,7 @@ class Account:
     def _launched(self, group: AutoScalingGroup) -> AutoScalingGroup:
         """With the type of its launch template, where nobody else says one."""
         template = self._templates.get(group.name)
-        if group.instance_types or not template or not any(tag.startswith(_OURS) for tag in group.tags):
+        if group.instance_types or not template:
             return group
         keys = ("LaunchTemplateId", "LaunchTemplateName")
         which = next({key: template[key]} for key in keys if template.get(key))
@@ -191,15 +192,27 @@ class Account:
         )
         found = []
         for name in sorted({*(listed or ()), *tagged}):
-            said = self._allowed(
-                DESCRIBE,
-                lambda name=name: self._client("eks").describe_nodegroup(
-                    clusterName=self.cluster, nodegroupName=name
-                ),
-            )
+            said = self._allowed(DESCRIBE, lambda name=name: self._described(name))
             if said is not None:
                 found.append(nodegroup_from(said["nodegroup"]))
         return tuple(found)
+
+    def _described(self, nodegroup: str) -> Any:
+        """EKS' answer, None where it knows no such node group (any more); `_asked` has what came of it."""
+        try:
+            said = self._client("eks").describe_nodegroup(clusterName=self.cluster, nodegroupName=nodegroup)
+        except self._exceptions.ClientError as error:
+            code = str((error.response.get("Error") or {}).get("Code", ""))
+            if code == "ResourceNotFoundException":
+                self._asked.append("allowed")
+                return None
+            self._asked.append("denied" if code.startswith(_DENIED) else "unknown")
+            raise
+        except self._exceptions.BotoCoreError:
+            self._asked.append("unreachable")
+            raise
+        self._asked.append("allowed")
+        return said
 
     def _sized(
         self, groups: Sequence[AutoScalingGroup], nodegroups: Sequence[EksNodegroup]
@@ -260,21 +273,23 @@ class Account:
     def _permissions(self, role: str, nodegroups: Sequence[str]) -> dict[str, Access]:
         """What IAM says the autoscaler's role may do: by simulation, else by reading its policies."""
         partition, account = (role.split(":") + [""] * 5)[1], (role.split(":") + [""] * 5)[4]
-        name = nodegroups[0] if nodegroups else "any"
         # A policy may name node groups by pattern; no pattern can tell one made-up id from another.
-        arn = f"arn:{partition}:eks:{self.region}:{account}:nodegroup/{self.cluster}/{name}/{_ANY_ID}"
-        wanted = {DESCRIBE: arn, GROUPS: "*"}
+        arns = [
+            f"arn:{partition}:eks:{self.region}:{account}:nodegroup/{self.cluster}/{name}/{_ANY_ID}"
+            for name in nodegroups or ("any",)
+        ]
+        wanted = {DESCRIBE: arns, GROUPS: ["*"]}
         found: dict[str, Access] = {}
-        for action, resource in wanted.items():
+        for action, resources in wanted.items():
             said = self._allowed(
                 "iam:SimulatePrincipalPolicy",
-                lambda action=action, resource=resource: self._client("iam").simulate_principal_policy(
-                    PolicySourceArn=role, ActionNames=[action], ResourceArns=[resource]
+                lambda action=action, resources=resources: self._client("iam").simulate_principal_policy(
+                    PolicySourceArn=role, ActionNames=[action], ResourceArns=resources
                 ),
             )
             if said is None:
                 break
-            allowed = all(each["EvalDecision"] == "allowed" for each in said["EvaluationResults"])
+            allowed = all(_simulated(each) for each in said["EvaluationResults"])
             found[action] = "allowed" if allowed else "denied"
         else:
             return found
@@ -284,7 +299,10 @@ class Account:
         # Read instead of simulated: that is answer enough.
         self._unread.pop("iam:SimulatePrincipalPolicy", None)
         statements = [one for policy in policies for one in statements_of(policy)]
-        return {action: decide(action, statements, resource) for action, resource in wanted.items()}
+        return {
+            action: _least(decide(action, statements, each) for each in resources)
+            for action, resources in wanted.items()
+        }
 
     def _policies(self, role: str) -> Iterator[Any]:
         iam = self._client("iam")
@@ -342,6 +360,19 @@ class Account:
             raise FairleadError(f"AWS: {action}: {message} ({code})") from error
         except exceptions.BotoCoreError as error:
             raise Unreachable(f"AWS: {action}: {error}") from error
+
+
+def _simulated(result: Mapping[str, Any]) -> bool:
+    """Whether IAM would allow a call, on each resource where it tells of them one by one."""
+    each = [one["EvalResourceDecision"] for one in result.get("ResourceSpecificResults") or ()]
+    return all(one == "allowed" for one in each or [result["EvalDecision"]])
+
+
+def _least(decisions: Iterable[Access]) -> Access:
+    """What holds for all of them: who is denied one of several is not allowed them."""
+    found = set(decisions)
+    order: tuple[Access, ...] = ("denied", "unknown")
+    return next((each for each in order if each in found), "allowed")
 
 
 def _launch_template(group: Mapping[str, Any]) -> Mapping[str, Any]:

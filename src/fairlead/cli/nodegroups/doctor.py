@@ -15,6 +15,7 @@ from fairlead.cli.nodegroups.reading import file_option, note, read_given
 if TYPE_CHECKING:
     from fairlead.cloud.account import Account
     from fairlead.cloud.doctor import CaSettings, Report, TagChange, Verdict
+    from fairlead.nodegroups import NodeGroup
     from fairlead.nodegroups.aws import CloudState
 
 __all__ = ["command"]
@@ -127,7 +128,7 @@ def command(
         sys.exit(1 if report.wrong else 0)
     settings = settings_of(objects, read_log(log), told)
     with Account(cluster, region=region, profile=profile) as account:
-        state = _look(account, settings, as_autoscaler)
+        state = _look(account, settings, as_autoscaler, groups)
         if save:
             _save(state, save)
         report = find(state)
@@ -136,7 +137,7 @@ def command(
         elif changes := _agreed(report, yes, output):
             account.tag(changes)
             note(f"{len(changes)} tags set; the autoscaler sees them within a minute")
-            report = find(_look(account, settings, as_autoscaler), mended=True)
+            report = find(_look(account, settings, as_autoscaler, groups), mended=True)
             _show_after(report, changes, output)
         elif output != "table":
             _show_after(report, (), output)
@@ -159,8 +160,13 @@ def _check(given: _Given, *, save: str, fix: bool, as_autoscaler: bool) -> None:
         raise BadInput("standard input can be read once only")
 
 
-def _look(account: Account, settings: CaSettings, own: bool) -> CloudState:
-    state = account.state(role=settings.role, service_account=settings.service_account, own=own)
+def _look(account: Account, settings: CaSettings, own: bool, groups: Sequence[NodeGroup]) -> CloudState:
+    state = account.state(
+        role=settings.role,
+        service_account=settings.service_account,
+        own=own,
+        named=[*settings.names(), *(group.name for group in groups)],
+    )
     for action, why in state.unread.items():
         note(f"{action} could not be called: {why}")
     return state
