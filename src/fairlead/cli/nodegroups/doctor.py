@@ -43,7 +43,10 @@ class _Given:
     "doctor",
     epilog="""\b
 Examples:
-  An account as it was once seen, and the log of its Cluster Autoscaler:
+  An account as it was once seen, and the log of its Cluster Autoscaler; something is wrong there:
+    fairlead nodegroups doctor -f examples/node-groups.yaml --from-file examples/doctor/dump.json \\
+      --ca-log examples/doctor/autoscaler.log || test $? = 1
+  The same account later:
     fairlead nodegroups doctor -f examples/node-groups.yaml --from-file examples/doctor/mended.json
   With --aws instead of --from-file the account itself, and with --fix, mended.
 
