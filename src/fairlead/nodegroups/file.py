@@ -6,6 +6,7 @@ says something else, a pod never gets its node.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
@@ -153,12 +154,15 @@ def _group(said: _Group, called: str) -> NodeGroup:
     for index, zone in enumerate(said.zones):
         _check_name(called, f"zones[{index}]", zone, said.zones[:index])
     _check_number(called, said)
-    if said.price_per_hour < 0 or not said.price_per_hour.is_finite():
+    # NaN cannot even be compared.
+    if not said.price_per_hour.is_finite() or said.price_per_hour < 0:
         raise BadObject(called, "pricePerHour", f"{said.price_per_hour} is not a price")
     try:
         boot_s = seconds(said.boot_time)
     except ValueError as error:
         raise BadObject(called, "bootTime", str(error)) from error
+    if not math.isfinite(boot_s):
+        raise BadObject(called, "bootTime", f"{boot_s} is no time")
     return NodeGroup(
         name=said.name,
         instance_types=_types(said, called),

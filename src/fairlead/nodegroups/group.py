@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from decimal import Decimal
 
@@ -92,12 +93,15 @@ def check(group: NodeGroup) -> None:
         raise BadObject(called, "min", f"must be between 0 and max ({group.max})")
     if group.desired and not group.min <= group.desired <= group.max:
         raise BadObject(called, "desired", f"must be between min ({group.min}) and max ({group.max})")
-    if group.boot_s < 0:
-        raise BadObject(called, "bootS", "is negative")
+    if not math.isfinite(group.boot_s) or group.boot_s < 0:
+        raise BadObject(called, "bootS", f"{group.boot_s} is no time")
     for index, taint in enumerate(group.taints):
         if taint.effect not in EFFECTS:
             raise BadObject(called, f"taints[{index}].effect", _wrong_effect(taint.effect))
     for index, kind in enumerate(group.instance_types):
+        price = kind.price_per_hour
+        if not price.is_finite() or price < 0:
+            raise BadObject(called, f"instanceTypes[{index}].pricePerHour", f"{price} is not a price")
         for field, quantities in (("capacity", kind.capacity), ("allocatable", kind.allocatable)):
             for name, quantity in quantities.items():
                 try:
