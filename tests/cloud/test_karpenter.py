@@ -82,6 +82,42 @@ def test_without_instance_types_any_of_that_size_will_do() -> None:
     assert found["karpenter.k8s.aws/instance-gpu-count"] == ["1"]
 
 
+@pytest.mark.parametrize(
+    ("resources", "cpu", "memory", "limits"),
+    [
+        ({"cpu": "500m", "memory": "1Gi"}, "1", "1024", {"nodes": "10", "cpu": "10", "memory": "10Gi"}),
+        ({"cpu": 3, "memory": "7Gi"}, "4", "8192", {"nodes": "10", "cpu": "40", "memory": "80Gi"}),
+        ({"cpu": "1930m", "memory": "3500M"}, "2", "4096", {"nodes": "10", "cpu": "20", "memory": "40Gi"}),
+    ],
+)
+def test_a_size_that_EC2_does_not_have_is_the_next_one_and_so_many_of_it_may_come(
+    resources: Obj, cpu: str, memory: str, limits: Obj
+) -> None:
+    found, notes = pools(*groups(group(instanceTypes=[], resources=resources, max=10)))
+    named = requirements(found["medium"])
+    assert named["karpenter.k8s.aws/instance-cpu"] == [cpu]
+    assert named["karpenter.k8s.aws/instance-memory"] == [memory]
+    assert found["medium"]["limits"] == limits
+    assert len(notes) == 1
+    assert f"its nodes will have {cpu} cpus" in notes[0]
+
+
+def test_a_size_beyond_what_is_known_of_EC2_is_asked_for_as_it_is_and_noted() -> None:
+    found, notes = pools(*groups(group(instanceTypes=[], resources={"cpu": "447500m", "memory": "24Ti"})))
+    assert requirements(found["medium"])["karpenter.k8s.aws/instance-cpu"] == ["448"]
+    assert found["medium"]["limits"]["cpu"] == str(5 * 448)
+    assert len(notes) == 1
+    assert "whether nodes come is not known" in notes[0]
+
+
+@pytest.mark.parametrize("kind", ["t3a.medium", "x9.small"])
+def test_limits_count_what_machines_have_even_if_pods_may_use_less_of_it(kind: str) -> None:
+    limits = pool(instanceTypes=[kind], resources={"cpu": "1930m", "memory": "4Gi"})["limits"]
+    assert limits == {"nodes": "5", "cpu": "10", "memory": "20Gi"}
+    known = pool(resources={"memory": "3Gi"})["limits"]
+    assert known["memory"] == "20Gi"
+
+
 def test_the_node_class_can_be_another() -> None:
     found, _ = pools(*groups(group()), node_class="gpu")
     assert found["medium"]["template"]["spec"]["nodeClassRef"]["name"] == "gpu"

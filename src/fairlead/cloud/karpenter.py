@@ -1,7 +1,8 @@
 """NodePools for Karpenter: the same labels, taints and bounds as the groups they are made from.
 
 A maximum is said twice, as a number of nodes and as the cpus and memory of so many: what one look at the
-pending pods asks for may exceed ``limits.nodes``, but not the others.
+pending pods asks for may exceed ``limits.nodes``, but not the others. Karpenter counts what machines have,
+not what a file says that pods may use of it.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from typing import Any, Literal
 
 from fairlead.errors import BadObject
 from fairlead.kube.quantity import format_bytes, format_milli, milli, value
-from fairlead.nodegroups import NodeGroup
-from fairlead.nodegroups.catalog import GPU
+from fairlead.nodegroups import InstanceType, NodeGroup
+from fairlead.nodegroups.catalog import FAMILIES, GPU, architecture, instance_type
 
 __all__ = ["KWOK_CPUS", "KWOK_GIB", "KWOK_ZONES", "Provider", "node_pools"]
 
@@ -56,7 +57,7 @@ def _node_pool(group: NodeGroup, provider: Provider, node_class: str, note: Note
             f"{called}: desired: {group.desired} is left out: Karpenter brings nodes only for pods that wait"
         )
     if provider == "aws":
-        requirements, largest = _on_aws(group)
+        requirements, largest = _on_aws(group, called, note)
     else:
         requirements, largest = _on_kwok(group, called, note)
     api_group, kind = _CLASSES[provider]
@@ -103,25 +104,56 @@ def _check(group: NodeGroup, called: str) -> None:
             raise BadObject(called, f"labels.{key}", "is a label that Karpenter keeps for itself")
 
 
-def _on_aws(group: NodeGroup) -> tuple[dict[str, list[str]], Size]:
+def _on_aws(group: NodeGroup, called: str, note: Note) -> tuple[dict[str, list[str]], Size]:
     names = [kind.name for kind in group.instance_types if kind.name]
-    sizes = [_size(group, index) for index in range(len(group.instance_types))]
     found = {"node.kubernetes.io/instance-type": names}
-    if not names:
-        cpu, memory = sizes[0]
+    if names:
+        sizes = [_machine(kind) for kind in group.instance_types]
+        largest = max(cpu for cpu, _ in sizes), max(memory for _, memory in sizes)
+    else:
+        largest = _picked_on_aws(group.instance_type, called, note)
         found = {
-            "karpenter.k8s.aws/instance-cpu": [str(-(-cpu // 1000))],
-            "karpenter.k8s.aws/instance-memory": [str(memory // 2**20)],  # in MiB
+            "karpenter.k8s.aws/instance-cpu": [str(largest[0] // 1000)],
+            "karpenter.k8s.aws/instance-memory": [str(largest[1] // 2**20)],  # in MiB
             "karpenter.k8s.aws/instance-gpu-count": [
                 str(amount) for name, amount in group.instance_type.capacity.items() if name == GPU
             ],
         }
-    largest = max(cpu for cpu, _ in sizes), max(memory for _, memory in sizes)
     return {**found, **_common(group), "topology.kubernetes.io/zone": list(group.zones)}, largest
 
 
+def _machine(kind: InstanceType) -> Size:
+    """What a machine of a type has; EC2 has only whole cpus."""
+    known = instance_type(kind.name)
+    cpu, memory = _size(known or kind)
+    return -(-cpu // 1000) * 1000, memory
+
+
+def _picked_on_aws(kind: InstanceType, called: str, note: Note) -> Size:
+    """The next size that EC2 has, as far as it is known here: a requirement must be met to the byte."""
+    cpu, memory = _size(kind)
+    gpus = value(kind.capacity.get(GPU, 0))
+    every = {
+        (cpus * 1000, round(gib * _GIB))
+        for family, sizes in FAMILIES.items()
+        for cpus, gib, _, has in sizes.values()
+        if has == gpus and architecture(family) == kind.architecture
+    }
+    picked = min((one for one in every if one[0] >= cpu and one[1] >= memory), default=None)
+    if picked is None:
+        size = _machine(kind)
+        note(f"{called}: no EC2 type of {_said(size)} is known here: whether nodes come is not known")
+        return size
+    if picked != (cpu, memory):
+        note(
+            f"{called}: no EC2 type of {_said((cpu, memory))} is known here: "
+            f"its nodes will have {_said(picked)}"
+        )
+    return picked
+
+
 def _on_kwok(group: NodeGroup, called: str, note: Note) -> tuple[dict[str, list[str]], Size]:
-    cpu, memory = _size(group, 0)
+    cpu, memory = _size(group.instance_type)
     if extended := [name for name in group.instance_type.capacity if "/" in name]:
         raise BadObject(called, f"resources.{extended[0]}", "no type of Karpenter's KWOK provider has any")
     picked = next(
@@ -165,9 +197,8 @@ def _common(group: NodeGroup) -> dict[str, list[str]]:
     }
 
 
-def _size(group: NodeGroup, index: int) -> Size:
-    capacity = group.instance_types[index].capacity
-    return milli(capacity.get("cpu", 0)), value(capacity.get("memory", 0))
+def _size(kind: InstanceType) -> Size:
+    return milli(kind.capacity.get("cpu", 0)), value(kind.capacity.get("memory", 0))
 
 
 def _said(size: Size) -> str:
