@@ -164,6 +164,21 @@ def test_a_wrong_taint_tag_stands_beside_that_of_eks_and_is_wrong_even_if_eks_is
     assert wrong(report) == [("large", "taint-tag-wrong")]
 
 
+@pytest.mark.parametrize(
+    ("kind", "others"),
+    [
+        ("label", {"labels": {"size": "big"}}),
+        ("taint", {"taints": (EksTaint("size", "NO_SCHEDULE", "big"),)}),
+    ],
+)
+def test_a_tag_that_eks_would_overrule_is_not_asked_for(kind: str, others: dict[str, Any]) -> None:
+    tags = {key: value for key, value in asg().tags.items() if f"/{kind}/" not in key}
+    untagged = msgspec.structs.replace(asg(), tags=tags)
+    report = diagnose([group()], state(untagged, nodegroups=(nodegroup(**others),)))
+    assert wrong(report) == [("large", "overridden-by-eks")]
+    assert report.tags == ()
+
+
 def test_a_misspelt_tag_is_only_a_risk_while_eks_is_heard() -> None:
     tag = {"k8s.io/cluster-autoscaler/node-template/taint/size": "large:NO_SCHEDULE"}
     report = diagnose([group()], state(asg(**tag), describe_nodegroup="allowed"))
