@@ -174,12 +174,39 @@ def test_what_Karpenter_leaves_out_is_noted() -> None:
 
 
 @pytest.mark.parametrize(
+    ("key", "noted"),
+    [
+        ("node-role.kubernetes.io/worker", True),
+        ("app.kubernetes.io/name", True),
+        ("x-k8s.io/a", True),
+        ("node.kubernetes.io/lifecycle", False),
+        ("node-restriction.kubernetes.io/a", False),
+        ("topology.kubernetes.io/region", False),
+        ("example.com/karpenter.sh", False),
+        ("k8s.example.com/a", False),
+    ],
+)
+def test_a_label_that_older_versions_of_Karpenter_refuse_is_noted(key: str, noted: bool) -> None:
+    found, notes = pools(*groups(group(labels={key: "x"})))
+    assert found["medium"]["template"]["metadata"]["labels"] == {key: "x"}
+    assert [f"labels.{key}: older versions" in note for note in notes] == [True] * noted
+
+
+@pytest.mark.parametrize(
     ("provider", "wrong", "said"),
     [
         ("aws", {"min": 1}, "node group medium: min: 1: Karpenter brings nodes only for pods that wait"),
         ("kwok", {"min": 1}, "a NodePool has no minimum; write min: 0"),
         ("aws", {"labels": {"karpenter.sh/nodepool": "x"}}, "labels.karpenter.sh/nodepool: is a label"),
         ("aws", {"labels": {"kubernetes.io/hostname": "x"}}, "labels.kubernetes.io/hostname: is a label"),
+        ("aws", {"labels": {"my-karpenter.sh/x": "x"}}, "labels.my-karpenter.sh/x: is a label"),
+        ("aws", {"labels": {"karpenter.k8s.aws/x": "x"}}, "labels.karpenter.k8s.aws/x: is a label"),
+        ("kwok", {"labels": {"karpenter.kwok.sh/x": "x"}}, "labels.karpenter.kwok.sh/x: is a label"),
+        (
+            "aws",
+            {"labels": {f"l{n}": "x" for n in range(101)}},
+            "labels: there are 101: a NodePool takes 100",
+        ),
         (
             "kwok",
             {"resources": {"nvidia.com/gpu": 1}},

@@ -38,7 +38,12 @@ ODD: list[dict[str, Any]] = [
     {
         "name": "said",
         "instanceTypes": ["t3a.medium"],
-        "labels": {"size": "medium", "example.com/Kind": "a.b_c", "empty": ""},
+        "labels": {
+            "size": "medium",
+            "example.com/Kind": "a.b_c",
+            "empty": "",
+            "node-role.kubernetes.io/worker": "yes",
+        },
         "taints": ["size=medium:NoSchedule", "gpu:NoExecute", "soft=1:PreferNoSchedule"],
     },
 ]

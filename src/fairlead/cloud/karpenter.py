@@ -29,6 +29,16 @@ KWOK_CPUS = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256)
 KWOK_GIB = (2, 4, 8)
 KWOK_ZONES = ("test-zone-a", "test-zone-b", "test-zone-c", "test-zone-d")
 _GIB = 2**30
+_LABELS = 100
+# Under the first, older versions take nothing but what is under the second, and the third.
+_KUBERNETES = ("kubernetes.io", "k8s.io")
+_FREE = ("node.kubernetes.io", "node-restriction.kubernetes.io", "kops.k8s.io")
+_WELL_KNOWN = (
+    "kubernetes.io/arch",
+    "kubernetes.io/os",
+    "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone",
+)
 
 Size = tuple[int, int]
 """Thousandths of a cpu, and bytes."""
@@ -51,7 +61,7 @@ def node_pools(
 
 def _node_pool(group: NodeGroup, provider: Provider, node_class: str, note: Note) -> dict[str, Any]:
     called = f"node group {group.name}"
-    _check(group, called)
+    _check(group, called, provider, note)
     if group.desired:
         note(
             f"{called}: desired: {group.desired} is left out: Karpenter brings nodes only for pods that wait"
@@ -90,7 +100,7 @@ def _node_pool(group: NodeGroup, provider: Provider, node_class: str, note: Note
     }
 
 
-def _check(group: NodeGroup, called: str) -> None:
+def _check(group: NodeGroup, called: str, provider: Provider, note: Note) -> None:
     if group.min:
         raise BadObject(
             called,
@@ -98,10 +108,15 @@ def _check(group: NodeGroup, called: str) -> None:
             f"{group.min}: Karpenter brings nodes only for pods that wait, a NodePool has no minimum; "
             "write min: 0, or keep this group with Cluster Autoscaler (fairlead nodegroups terraform)",
         )
+    if len(group.labels) > _LABELS:
+        raise BadObject(called, "labels", f"there are {len(group.labels)}: a NodePool takes {_LABELS}")
     for key in group.labels:
-        domain = key.rpartition("/")[0]
-        if key == "kubernetes.io/hostname" or domain == "karpenter.sh" or domain.endswith(".karpenter.sh"):
+        # As the NodePool's own rules look at it: by how it ends, so my-karpenter.sh is Karpenter's, too.
+        domain = key.partition("/")[0]
+        if key == "kubernetes.io/hostname" or domain.endswith(("karpenter.sh", _CLASSES[provider][0])):
             raise BadObject(called, f"labels.{key}", "is a label that Karpenter keeps for itself")
+        if domain.endswith(_KUBERNETES) and not domain.endswith(_FREE) and key not in _WELL_KNOWN:
+            note(f"{called}: labels.{key}: older versions of Karpenter refuse labels of {domain}")
 
 
 def _on_aws(group: NodeGroup, called: str, note: Note) -> tuple[dict[str, list[str]], Size]:
