@@ -122,6 +122,18 @@ def test_what_nodes_are_made_of_follows_from_their_types() -> None:
     assert {"taint", "labels"}.isdisjoint(made["plain"])
 
 
+def test_a_zone_without_a_subnet_is_found_before_anything_is_made() -> None:
+    found, _ = module(*ODD)
+    made = found.resources("aws_eks_node_group")
+    assert "precondition" not in made["plain"]["lifecycle"][0]
+    [lifecycle] = made["_2-all"]["lifecycle"]
+    [rule] = lifecycle["precondition"]
+    assert '["eu-west-1a", "eu-west-1b"]' in rule["condition"]
+    assert "data.aws_subnet.given[*].availability_zone" in rule["condition"]
+    assert "Node group 2-all is for eu-west-1a, eu-west-1b" in rule["error_message"]
+    assert lifecycle["ignore_changes"] == ["${scaling_config[0].desired_size}"]
+
+
 def test_the_autoscaler_may_ask_EKS_about_every_group_and_change_only_those_of_its_cluster() -> None:
     found, _ = module(*read_file(EXAMPLE, "example"))
     rights = found.resources("aws_iam_policy_document", of="data")["autoscaler"]["statement"]

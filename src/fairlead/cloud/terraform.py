@@ -200,7 +200,9 @@ def _node_role() -> list[Item]:
 
 def _node_group(group: NodeGroup) -> Block:
     subnets = Expression("var.subnet_ids")
+    lifecycle: list[Item] = [Attribute("ignore_changes", [Expression("scaling_config[0].desired_size")])]
     if group.zones:
+        lifecycle.append(_every_zone_has_a_subnet(group))
         inside = f"contains({_inline(group.zones)}, subnet.availability_zone)"
         subnets = Expression(f"[for subnet in data.aws_subnet.given : subnet.id if {inside}]")
     taints = [
@@ -238,14 +240,21 @@ def _node_group(group: NodeGroup) -> Block:
                 ],
             ),
             Comment("The autoscaler changes it; applying again must not take its nodes away."),
-            Block(
-                "lifecycle",
-                (),
-                [Attribute("ignore_changes", [Expression("scaling_config[0].desired_size")])],
-            ),
+            Block("lifecycle", (), lifecycle),
             Comment("Nodes that come before their rights cannot join."),
             Attribute("depends_on", [Expression("aws_iam_role_policy_attachment.node")]),
         ],
+    )
+
+
+def _every_zone_has_a_subnet(group: NodeGroup) -> Block:
+    """Said before anything is made: EKS' own word on a group without subnets does not speak of zones."""
+    zones = f"setsubtract({_inline(group.zones)}, data.aws_subnet.given[*].availability_zone)"
+    said = f"Node group {group.name} is for {', '.join(group.zones)}: subnet_ids needs a subnet in each."
+    return Block(
+        "precondition",
+        (),
+        [Attribute("condition", Expression(f"length({zones}) == 0")), Attribute("error_message", said)],
     )
 
 
