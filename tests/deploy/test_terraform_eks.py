@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import botocore.session
 import pytest
 
 from fairlead.cloud.terraform import terraform
@@ -124,6 +125,13 @@ def test_a_VPC_is_made_only_where_none_is_taken(root: Module) -> None:
     assert all("local.create_vpc" in count or "local.vpc_zones" in count for count in counts.values())
 
 
+def test_a_VPC_that_is_made_has_no_subnet_where_EKS_takes_none(root: Module) -> None:
+    zones = root.resources("aws_availability_zones", of="data")["available"]
+    assert set(zones["exclude_zone_ids"]) == {"use1-az3", "usw1-az2", "cac1-az3"}
+    places = [body["availability_zone"] for body in root.resources("aws_subnet").values()]
+    assert places == ["${data.aws_availability_zones.available.names[count.index]}"] * 2
+
+
 class TestReadme:
     """Its commands, as far as they can be judged without an account."""
 
@@ -147,6 +155,14 @@ class TestReadme:
             for at, word in enumerate(words):
                 if word == "-var":
                     assert words[at + 1].partition("=")[0] in root.named("variable")
+
+    def test_it_says_how_to_raise_a_minimum_that_EKS_would_refuse(self) -> None:
+        [words] = [each for each in self.commands("aws") if "update-nodegroup-config" in each]
+        [sizes] = [word for word in words if "=" in word]
+        given = dict(each.split("=") for each in sizes.split(","))
+        api = botocore.session.get_session().get_service_model("eks")
+        assert given.keys() <= api.shape_for("NodegroupScalingConfig").members.keys()
+        assert int(given["minSize"]) <= int(given["desiredSize"])
 
     def test_every_variable_and_output_is_explained(self, root: Module) -> None:
         for name in (*root.named("variable"), *root.named("output")):

@@ -13,6 +13,9 @@ locals {
 data "aws_availability_zones" "available" {
   state = "available"
 
+  # EKS puts no control plane there, under whatever name an account knows them.
+  exclude_zone_ids = ["use1-az3", "usw1-az2", "cac1-az3"]
+
   # EKS has no control plane in local zones.
   filter {
     name   = "opt-in-status"
