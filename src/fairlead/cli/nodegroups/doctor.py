@@ -286,7 +286,7 @@ def _show_verdicts(heading: str, verdicts: Sequence[Verdict]) -> None:
         (
             (
                 Text(each.name),
-                Text(str(each), style="green" if each.works else "red" if each.certain else "yellow"),
+                Text(str(each), style="yellow" if not each.certain else "green" if each.works else "red"),
                 Text(each.where),
                 Text(each.why),
             )
