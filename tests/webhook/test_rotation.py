@@ -99,9 +99,12 @@ def test_no_admission_fails_while_the_authority_is_replaced(
 
     assert running.failed == []
     assert running.admitted > 50
-    assert [stage.count(b"BEGIN") for stage in stages] == [1, 2, 2, 1]
-    for before_, after in itertools.pairwise(stages):
-        assert certificates(before_) & certificates(after), "no step leaves nobody that was trusted before"
+    # Two replicas publish both in either order, one perhaps a moment after the other has gone on.
+    both = certificates(stages[0]) | certificates(stages[-1])
+    assert [stage.count(b"BEGIN") for stage in (stages[0], stages[-1])] == [1, 1]
+    assert len(both) == 2
+    assert len(stages) > 2
+    assert all(certificates(stage) == both for stage in stages[1:-1]), "old and new are published together"
 
 
 def certificates(bundle: bytes) -> set[bytes]:
