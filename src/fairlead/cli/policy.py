@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from fairlead.cli.showing import options, output_option
+
 if TYPE_CHECKING:
     from fairlead.policy.model import PlacementPolicy
     from fairlead.policy.preview import Preview, State
@@ -32,37 +34,23 @@ def command() -> None:
 
 
 def _state_options(*, required: bool) -> Callable[[F], F]:
-    def give(function: F) -> F:
-        for option in reversed(
-            (
-                click.option(
-                    "-f",
-                    "--file",
-                    "files",
-                    multiple=True,
-                    metavar="FILE",
-                    help="State of the cluster, YAML or JSON; - is standard input. Repeatable.",
-                ),
-                click.option(
-                    "--kubeconfig",
-                    metavar="FILE",
-                    help=f"Read the state from a cluster{'' if required else ' (only when given)'}.",
-                ),
-                click.option("--context", metavar="NAME", help="Another context than the current one."),
-                click.option(
-                    "-o",
-                    "--output",
-                    type=click.Choice(["table", "json", "yaml"]),
-                    default="table",
-                    show_default=True,
-                    help="Form.",
-                ),
-            )
-        ):
-            function = option(function)
-        return function
-
-    return give
+    return options(
+        click.option(
+            "-f",
+            "--file",
+            "files",
+            multiple=True,
+            metavar="FILE",
+            help="State of the cluster, YAML or JSON; - is standard input. Repeatable.",
+        ),
+        click.option(
+            "--kubeconfig",
+            metavar="FILE",
+            help=f"Read the state from a cluster{'' if required else ' (only when given)'}.",
+        ),
+        click.option("--context", metavar="NAME", help="Another context than the current one."),
+        output_option,
+    )
 
 
 @command.command(

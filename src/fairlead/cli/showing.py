@@ -14,50 +14,75 @@ import click
 if TYPE_CHECKING:
     from rich.text import Text
 
-__all__ = ["show_documents", "show_json", "show_lines", "show_table", "show_yaml", "state_options"]
+__all__ = [
+    "options",
+    "output_option",
+    "show_documents",
+    "show_json",
+    "show_lines",
+    "show_table",
+    "show_yaml",
+    "state_options",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def state_options(command: F) -> F:
-    """Where the state comes from, how it is looked at and in which form the answer is shown."""
-    for option in reversed(
-        (
-            click.option(
-                "-f",
-                "--file",
-                "files",
-                multiple=True,
-                required=True,
-                metavar="FILE",
-                help="State of the cluster, YAML or JSON; - is standard input. Repeatable.",
-            ),
-            click.option(
-                "-o",
-                "--output",
-                type=click.Choice(["table", "json"]),
-                default="table",
-                show_default=True,
-                help="Form.",
-            ),
-            click.option(
-                "--pdb",
-                type=click.Choice(["respect", "best-effort"]),
-                default="respect",
-                show_default=True,
-                help="Whether evictions must stay within PodDisruptionBudgets.",
-            ),
-            click.option(
-                "--capacity",
-                type=click.Choice(["resources", "exclusive"]),
-                default="resources",
-                show_default=True,
-                help="exclusive: one Fairlead pod per node.",
-            ),
-        )
-    ):
-        command = option(command)
-    return command
+def options(*given: Callable[[F], F]) -> Callable[[F], F]:
+    """Several options as one decorator, in the order in which help shows them."""
+
+    def give(command: F) -> F:
+        for option in reversed(given):
+            command = option(command)
+        return command
+
+    return give
+
+
+output_option = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json", "yaml"]),
+    default="table",
+    show_default=True,
+    help="Form.",
+)
+
+
+state_options = options(
+    click.option(
+        "-f",
+        "--file",
+        "files",
+        multiple=True,
+        required=True,
+        metavar="FILE",
+        help="State of the cluster, YAML or JSON; - is standard input. Repeatable.",
+    ),
+    click.option(
+        "-o",
+        "--output",
+        type=click.Choice(["table", "json"]),
+        default="table",
+        show_default=True,
+        help="Form.",
+    ),
+    click.option(
+        "--pdb",
+        type=click.Choice(["respect", "best-effort"]),
+        default="respect",
+        show_default=True,
+        help="Whether evictions must stay within PodDisruptionBudgets.",
+    ),
+    click.option(
+        "--capacity",
+        type=click.Choice(["resources", "exclusive"]),
+        default="resources",
+        show_default=True,
+        help="exclusive: one Fairlead pod per node.",
+    ),
+)
+"""Where the state comes from, how it is looked at and in which form the answer is shown."""
 
 
 def show_json(data: object) -> None:

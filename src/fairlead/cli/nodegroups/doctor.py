@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairlead.cli.nodegroups.reading import file_option, note, read_given
+from fairlead.cli.showing import output_option
 
 if TYPE_CHECKING:
     from fairlead.cloud.account import Account
@@ -76,14 +77,7 @@ be used.
 @click.option("--context", default="", metavar="NAME", help="The same, by another context than the current.")
 @click.option("--fix", is_flag=True, help="Set the tags that are missing or wrong; shows them and asks.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json", "yaml"]),
-    default="table",
-    show_default=True,
-    help="Form.",
-)
+@output_option
 def command(
     *,
     file: str,

@@ -2,41 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
+from fairlead.cli.showing import options, output_option
+
 __all__ = ["command"]
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def _options(*options: Callable[[F], F]) -> Callable[[F], F]:
-    def give(function: F) -> F:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return give
-
-
-_cluster = _options(
+_cluster = options(
     click.option("--kubeconfig", default="", metavar="FILE", help="Which cluster, and who we are to it."),
     click.option("--context", default="", metavar="NAME", help="Another context than the current one."),
-)
-_output = click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json", "yaml"]),
-    default="table",
-    show_default=True,
-    help="Form.",
 )
 _everywhere = click.option(
     "-n", "--namespace", default="", metavar="NAME", help="Only there; without it, in all namespaces."
 )
-_names = _options(
+_names = options(
     click.argument("names", nargs=-1, metavar="[NAME]..."),
     click.option("--name", "named", multiple=True, metavar="NAME", help="A tenant. Repeatable."),
 )
@@ -54,7 +35,7 @@ _timeout = click.option(
     metavar="DURATION",
     help="How long to wait, for declared dependencies, too.",
 )
-_writing = _options(
+_writing = options(
     click.option(
         "--namespace-per-tenant",
         is_flag=True,
@@ -66,7 +47,7 @@ _writing = _options(
     click.option("--diff", is_flag=True, help="Show the differences to what is there; write nothing."),
     click.option("--force-conflicts", is_flag=True, help="Take fields over that others have changed."),
     click.option("--show-secrets", is_flag=True, help="With -o: show the values of Secrets, too."),
-    _output,
+    output_option,
     _cluster,
 )
 
@@ -102,7 +83,7 @@ all objects, even if no node has room yet.
 Exits with 0 when done, with 1 when it failed or --wait was in vain, with 2 when the input cannot be used.
 """,
 )
-@_options(
+@options(
     click.option("-t", "--type", "type_name", required=True, metavar="TYPE", help="What kind of tenant."),
     _names,
     click.option(
@@ -155,7 +136,7 @@ in the namespaces that the file's tenants are in (with -A, in all). A tenant's t
 Exits with 0 when done, with 1 when it failed or --wait was in vain, with 2 when the input cannot be used.
 """,
 )
-@_options(
+@options(
     click.option("-f", "--file", required=True, metavar="FILE", help="Tenants; - is standard input."),
     _types,
     click.option(
@@ -189,10 +170,10 @@ READY is pods that are ready of those wanted; STATUS is one of pending, node req
 scheduled, running.
 """,
 )
-@_options(
+@options(
     click.option("-t", "--type", "type_name", default="", metavar="TYPE", help="Only tenants of this type."),
     _everywhere,
-    _output,
+    output_option,
     _cluster,
 )
 def list_(**flags: Any) -> None:
@@ -212,7 +193,7 @@ Examples:
 Exits with 1 when there is no such tenant.
 """,
 )
-@_options(_names, _everywhere, _output, _cluster)
+@options(_names, _everywhere, output_option, _cluster)
 def show(**flags: Any) -> None:
     """Show a tenant's objects and pods.
 
@@ -238,7 +219,7 @@ Exits with 0 when done, with 1 when it failed or there is no such tenant, with 2
 used: a name that is in several namespaces needs -n.
 """,
 )
-@_options(
+@options(
     _names,
     click.option("-y", "--yes", is_flag=True, help="Do not ask."),
     _everywhere,
@@ -267,7 +248,7 @@ Examples:
 As YAML it is a file for --types: fairlead tenant types > tenant-types.yaml
 """,
 )
-@_options(
+@options(
     _types,
     click.option(
         "-o",
