@@ -4,18 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from fairlead.kube.meta import Object, ObjectMeta, Time
+from fairlead.kube.meta import Object, ObjectMeta, ObjectReference, Time
 
-__all__ = ["Event", "Involved"]
-
-
-class Involved(Object, frozen=True, gc=False):
-    """What an event is about."""
-
-    kind: str = ""
-    namespace: str = ""
-    name: str = ""
-    uid: str = ""
+__all__ = ["Event"]
 
 
 class Series(Object, frozen=True, gc=False):
@@ -34,7 +25,7 @@ class Event(Object, frozen=True, gc=False):
     """An event, whichever of the two APIs it was written through."""
 
     metadata: ObjectMeta = ObjectMeta()
-    involved_object: Involved = Involved()
+    involved_object: ObjectReference = ObjectReference()
     type: str = ""
     reason: str = ""
     message: str = ""

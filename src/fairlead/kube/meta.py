@@ -11,7 +11,17 @@ from typing import Annotated
 
 import msgspec
 
-__all__ = ["Condition", "Int32", "Int64", "Natural32", "Object", "ObjectMeta", "OwnerReference", "Time"]
+__all__ = [
+    "Condition",
+    "Int32",
+    "Int64",
+    "Natural32",
+    "Object",
+    "ObjectMeta",
+    "ObjectReference",
+    "OwnerReference",
+    "Time",
+]
 
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -25,6 +35,15 @@ class Object(msgspec.Struct, frozen=True, rename="camel", gc=False):
     ``gc=False``: objects hold only plain data and never form cycles, and a cluster has millions of
     them; the collector need not walk them.
     """
+
+
+class ObjectReference(Object, frozen=True, gc=False):
+    """Points at another object."""
+
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
 
 
 class OwnerReference(Object, frozen=True, gc=False):

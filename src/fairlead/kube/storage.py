@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from fairlead.kube.meta import Int32, Int64, Object, ObjectMeta
+from fairlead.kube.meta import Int32, Int64, Object, ObjectMeta, ObjectReference
 from fairlead.kube.pod import CSISource, Disk, NodeSelector, Quantities, Resources
 from fairlead.kube.selectors import LabelSelector, Requirement
 
@@ -43,15 +43,6 @@ class PersistentVolumeClaim(Object, frozen=True, gc=False):
     metadata: ObjectMeta = ObjectMeta()
     spec: ClaimSpec = ClaimSpec()
     status: ClaimStatus = ClaimStatus()
-
-
-class ObjectReference(Object, frozen=True, gc=False):
-    """Points at another object."""
-
-    kind: str = ""
-    namespace: str = ""
-    name: str = ""
-    uid: str = ""
 
 
 class VolumeNodeAffinity(Object, frozen=True, gc=False):
