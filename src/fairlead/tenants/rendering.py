@@ -18,6 +18,7 @@ from fairlead.errors import BadObject
 from fairlead.kube.decode import convert
 from fairlead.kube.resources import BUILT_IN as RESOURCES
 from fairlead.kube.tolerations import Toleration
+from fairlead.nodegroups.group import EFFECTS
 from fairlead.policy.admission import have_alone
 from fairlead.policy.names import CAPACITY_ANNOTATION
 from fairlead.tenants.names import (
@@ -51,7 +52,6 @@ KINDS = (
 
 CONTAINER = "main"
 
-_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _CLUSTER_WIDE = {(one.api_version, one.kind) for one in RESOURCES if not one.namespaced}
 # What pods and containers have from fields of the type's own, and from nowhere else.
 _POD_FIELDS = {
@@ -246,12 +246,12 @@ def _toleration(said: str | dict[str, Any], called: str, where: str) -> dict[str
         return _toleration_object(said, called, where)
     taint, _, effect = said.rpartition(":")
     key, equals, value = taint.partition("=")
-    if not key or effect not in _EFFECTS:
+    if not key or effect not in EFFECTS:
         spelt = f"; the EKS API's {effect} is spelt otherwise here" if effect.isupper() else ""
         raise BadObject(
             called,
             where,
-            f"{said!r} is not a taint like key=value:Effect, with one of {', '.join(_EFFECTS)}{spelt}",
+            f"{said!r} is not a taint like key=value:Effect, with one of {', '.join(EFFECTS)}{spelt}",
         )
     if equals:
         return {"key": key, "operator": "Equal", "value": value, "effect": effect}
@@ -270,11 +270,11 @@ def _toleration_object(said: dict[str, Any], called: str, where: str) -> dict[st
         found = convert(said, Toleration)
     except BadObject as error:
         raise BadObject(called, f"{where}.{error.field}", error.problem) from error
-    if found.effect and found.effect not in _EFFECTS:
+    if found.effect and found.effect not in EFFECTS:
         raise BadObject(
             called,
             f"{where}.effect",
-            f"{found.effect!r} is none of {', '.join(_EFFECTS)}; leave it out for all",
+            f"{found.effect!r} is none of {', '.join(EFFECTS)}; leave it out for all",
         )
     if found.operator not in ("", "Equal", "Exists"):
         raise BadObject(called, f"{where}.operator", f"{found.operator!r} is neither Equal nor Exists")

@@ -13,8 +13,7 @@ from typing import Any
 import msgspec
 
 from fairlead.errors import BadInput, BadObject
-from fairlead.kube.decode import convert
-from fairlead.policy.names import API_VERSION
+from fairlead.tenants.files import read_documents
 from fairlead.tenants.names import check_name
 from fairlead.tenants.placeholders import BadPlaceholder, fill, text_of
 from fairlead.tenants.types import BUILT_IN, TenantType
@@ -123,14 +122,7 @@ class _File(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=T
 def read_tenants(documents: Iterable[object], source: str) -> tuple[Tenant, ...]:
     """The tenants of a file, ``kind: Tenants``; one that says no namespace has an empty one."""
     found: list[Tenant] = []
-    for document in documents:
-        for said, wanted in (("apiVersion", API_VERSION), ("kind", KIND)):
-            if isinstance(document, dict) and document.get(said) != wanted:
-                raise BadObject(source, said, f"{document.get(said)!r} is not {wanted!r}")
-        try:
-            read = convert(document, _File)
-        except BadObject as error:
-            raise BadObject(source, error.field, error.problem) from error
+    for read in read_documents(documents, _File, KIND, source):
         for one in read.tenants:
             check_name(one.name, f"{source}: tenant")
             found.append(Tenant(one.name, one.type, one.namespace, one.parameters))

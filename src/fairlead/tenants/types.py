@@ -16,8 +16,7 @@ import msgspec
 import yaml
 
 from fairlead.errors import BadInput, BadObject
-from fairlead.kube.decode import convert
-from fairlead.policy.names import API_VERSION
+from fairlead.tenants.files import read_documents
 from fairlead.tenants.names import check_name
 from fairlead.tenants.placeholders import BadPlaceholder, fill, placeholders
 
@@ -115,14 +114,7 @@ def read_types(documents: Iterable[object], source: str) -> dict[str, TenantType
     ('image',)
     """
     found: dict[str, TenantType] = {}
-    for document in documents:
-        for said, wanted in (("apiVersion", API_VERSION), ("kind", KIND)):
-            if isinstance(document, dict) and document.get(said) != wanted:
-                raise BadObject(source, said, f"{document.get(said)!r} is not {wanted!r}")
-        try:
-            read = convert(document, _File)
-        except BadObject as error:
-            raise BadObject(source, error.field, error.problem) from error
+    for read in read_documents(documents, _File, KIND, source):
         for index, each in enumerate(read.types):
             one = _read(each, source, f"types[{index}]")
             if one.name in found:
