@@ -4,7 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from support.autoscaled import autoscaled
 from support.aws import Aws
+from support.cluster import Cluster, Host
 
 
 @pytest.fixture(scope="session")
@@ -25,3 +27,20 @@ def aws(served_aws: Aws, monkeypatch: pytest.MonkeyPatch) -> Aws:
     for name, value in served_aws.env.items():
         monkeypatch.setenv(name, value)
     return served_aws
+
+
+@pytest.fixture(scope="module")
+def karpenter() -> Iterator[Host]:
+    """A real control plane where Karpenter brings the nodes."""
+    with autoscaled("real") as host:
+        yield host
+
+
+@pytest.fixture
+def own(karpenter: Host) -> Iterator[Cluster]:
+    """A namespace of the test's own there."""
+    cluster = Cluster(karpenter)
+    try:
+        yield cluster
+    finally:
+        cluster.close()

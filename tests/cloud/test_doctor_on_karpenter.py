@@ -5,33 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from support.autoscaled import autoscaled
-from support.cluster import Cluster, Host
+from support.cluster import Cluster
 from support.doctor import GROUPS, waiting
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 POOLS = "/apis/karpenter.sh/v1/nodepools"
-
-
-@pytest.fixture(scope="module")
-def karpenter() -> Iterator[Host]:
-    with autoscaled("real") as host:
-        yield host
-
-
-@pytest.fixture
-def own(karpenter: Host) -> Iterator[Cluster]:
-    cluster = Cluster(karpenter)
-    try:
-        yield cluster
-    finally:
-        cluster.close()
 
 
 def pool(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,7 @@ import yaml
 from fairlead.cloud.karpenter import Provider, node_pools
 from fairlead.nodegroups import NodeGroup
 from fairlead.nodegroups.file import read_file
-from support.autoscaled import autoscaled
-from support.cluster import Cluster, Host
+from support.cluster import Cluster
 from support.manifests import scheduled_pod
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -47,21 +45,6 @@ ODD: list[dict[str, Any]] = [
         "taints": ["size=medium:NoSchedule", "gpu:NoExecute", "soft=1:PreferNoSchedule"],
     },
 ]
-
-
-@pytest.fixture(scope="module")
-def karpenter() -> Iterator[Host]:
-    with autoscaled("real") as host:
-        yield host
-
-
-@pytest.fixture
-def own(karpenter: Host) -> Iterator[Cluster]:
-    cluster = Cluster(karpenter)
-    try:
-        yield cluster
-    finally:
-        cluster.close()
 
 
 @pytest.mark.parametrize("provider", ["aws", "kwok"])

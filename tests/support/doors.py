@@ -41,10 +41,5 @@ def behind(door: str, host: Host) -> Iterator[Behind]:
 
 @contextlib.contextmanager
 def _by_extender(cluster: Cluster, folder: Path, port: int) -> Iterator[Rebalanced]:
-    with extended(cluster, port) as corner:
-        own = Rebalanced(corner, folder)
-        try:
-            yield own
-        finally:
-            for door in own.doors:
-                door.close()
+    with extended(cluster, port) as corner, contextlib.closing(Rebalanced(corner, folder)) as own:
+        yield own

@@ -35,6 +35,11 @@ class Rebalanced:
         self._lost: list[str] = []
         self._file = folder / "rebalanced.yaml"
 
+    def close(self) -> None:
+        """End the doors."""
+        for door in self.doors:
+            door.close()
+
     def write(self, *policies: Manifest) -> None:
         """Write the file."""
         self._file.write_text(yaml.safe_dump_all(policies))
@@ -163,13 +168,8 @@ class Rebalanced:
 @contextlib.contextmanager
 def rebalanced(cluster: Cluster, folder: Path) -> Iterator[Rebalanced]:
     """A corner that is tidied up, its doors ended, when the test is over."""
-    with tiered(cluster) as corner:
-        own = Rebalanced(corner, folder)
-        try:
-            yield own
-        finally:
-            for door in own.doors:
-                door.close()
+    with tiered(cluster) as corner, contextlib.closing(Rebalanced(corner, folder)) as own:
+        yield own
 
 
 def least_ready(moments: Iterator[list[Manifest]]) -> int:
