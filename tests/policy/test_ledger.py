@@ -300,23 +300,47 @@ class TestTheObject:
         assert found["spec"]["group"] == "Deployment/web"
         assert found["spec"]["revision"] == "r1"
         (slot,) = found["spec"]["slots"]
-        assert (slot["slot"], slot["tier"], slot["token"], "pod" in slot) == (1, "on-demand", "t1", False)
-        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", slot["since"])
+        assert re.fullmatch(r"1 on-demand t1 \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", slot)
 
     def test_of_slots_and_tokens_that_occur_twice_the_first_counts(self) -> None:
         data = ledger_of(2).to_object()
         one, other = data["spec"]["slots"]
-        data["spec"]["slots"] = [
-            one,
-            other | {"slot": 1},
-            other | {"slot": 3, "token": "t1"},
-            other | {"slot": 0},
-        ]
+        again = (other.replace("2", "1", 1), other.replace("t2", "t1").replace("2", "3", 1))
+        data["spec"]["slots"] = [one, *again]
         assert slots(Ledger.from_object(data)) == {1: "t1"}
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            "",
+            "1 spot t",
+            "0 spot t 2026-01-02T03:04:05Z",
+            "-1 spot t 2026-01-02T03:04:05Z",
+            "one spot t 2026-01-02T03:04:05Z",
+            "1 spot t yesterday",
+            "1  t 2026-01-02T03:04:05Z",
+            "1 spot  2026-01-02T03:04:05Z",
+            "1 spot t 2026-01-02T03:04:05Z web-a web-b",
+            {"slot": 1, "tier": "spot", "token": "t", "since": "2026-01-02T03:04:05Z"},
+            7,
+            None,
+        ],
+    )
+    def test_a_line_that_is_no_slot_is_passed_over_and_the_others_count(self, line: object) -> None:
+        data = ledger_of(2).to_object()
+        data["spec"]["slots"][0] = line
+        assert slots(Ledger.from_object(data)) == {2: "t2"}
+
+    def test_a_pod_that_was_sent_nowhere_is_there(self) -> None:
+        (line,) = (
+            ledger_of(1).seen([Member("web-a", "uid-a", "t1", placed=True)]).to_object()["spec"]["slots"]
+        )
+        assert line.startswith("1 - t1 ")
+        assert line.endswith("Z web-a")
 
     def test_one_that_cannot_be_read_says_which_field(self) -> None:
         data = ledger_of(1).to_object()
-        data["spec"]["slots"][0]["slot"] = "one"
+        data["spec"]["slots"] = "1"
         with pytest.raises(BadObject, match=r"PlacementLedger default/web-deployment-web-.*spec\.slots"):
             Ledger.from_object(data)
 

@@ -183,7 +183,7 @@ def test_an_older_definition_is_brought_up_to_date(cluster: Cluster) -> None:
     cluster.patch("CustomResourceDefinition", name, old)
     serve_policies(cluster)
     found = cluster.get("CustomResourceDefinition", name)["metadata"]["annotations"]
-    assert found["fairlead.dev/schema-version"] == "1"
+    assert found["fairlead.dev/schema-version"] == "2"
 
 
 @pytest.mark.real

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fairlead.policy.ledger import Entry, Ledger
 from fairlead.policy.names import LEDGERS
 from support.admission import SLOT, TIER, Tiered, exact
 from support.manifests import (
@@ -134,13 +135,13 @@ def test_what_slipped_through_is_adopted_by_the_tier_of_its_node(corner: Tiered)
 
     corner.run(corner.policy("web", groupBy="policy"))
 
-    def adopted() -> list[dict[str, Any]] | None:
+    def adopted() -> tuple[Entry, ...] | None:
         found = ledgers(corner)
-        return found[0]["spec"]["slots"] if found and len(found[0]["spec"]["slots"]) == 5 else None
+        return slots if found and len(slots := Ledger.from_object(found[0]).entries) == 5 else None
 
     slots = corner.cluster.wait(adopted, "the ledger of five")
     assert slots is not None
-    held = [(one["slot"], one["tier"]) for one in slots]
+    held = [(one.slot, one.tier) for one in slots]
     assert held == [(1, "on-demand"), *((slot, "spot") for slot in range(2, 6))]
     # Who comes next is counted with them.
     made = corner.cluster.create(scheduled_pod("next", labels={"app": "web"}, spec=corner.here()))

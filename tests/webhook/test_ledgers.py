@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +18,8 @@ from fairlead.doors.policies import LivePolicies
 from fairlead.doors.webhook.ledgers import Ledgers, Wish
 from fairlead.doors.webhook.metrics import Metrics
 from fairlead.policy.groups import GroupKey
+from fairlead.policy.ledger import Ledger
+from fairlead.policy.names import LEDGERS
 from fairlead.policy.rule import Tiers
 from support.cluster import Cluster
 from support.manifests import deployment
@@ -54,13 +56,44 @@ def served(cluster: Cluster) -> Cluster:
     return cluster
 
 
-async def test_a_pod_that_we_stumble_over_fails_alone(served: Cluster, tmp_path: Path) -> None:
+def wishes_of_one_group(served: Cluster) -> list[Wish]:
     used = policy()
     # A ledger goes with its workload, so that must be there.
     uid = served.create(deployment("web", 0))["metadata"]["uid"]
     workload = replace(a_deployment(10), namespace=served.namespace, uid=uid)
     place = Place(used, workload, GroupKey(used.name, served.namespace, "Deployment/web", "r1"))
-    fine = [Wish(place, Tiers(used.spec.tiers), f"token-{number}") for number in range(4)]
+    return [Wish(place, Tiers(used.spec.tiers), f"token-{number}") for number in range(4)]
+
+
+async def test_who_comes_in_the_same_breath_comes_along_in_one_write(served: Cluster, tmp_path: Path) -> None:
+    wishes = wishes_of_one_group(served)
+    async with served.client() as client, kept(client, tmp_path) as ledgers:
+        asked = []
+        for wish in wishes:
+            asked.append(asyncio.ensure_future(ledgers.take(wish)))
+            await asyncio.sleep(0)  # each a turn of the loop after the one before
+        assert [placing.slot for placing in await asyncio.gather(*asked)] == [1, 2, 3, 4]
+        (ledger,) = served.list(LEDGERS)["items"]
+        assert ledger["metadata"]["generation"] == 1
+
+
+async def test_a_ledger_that_others_changed_is_written_as_they_left_it(
+    served: Cluster, tmp_path: Path
+) -> None:
+    wishes = wishes_of_one_group(served)
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(served.client())
+        replicas = [await stack.enter_async_context(kept(client, tmp_path)) for _ in range(2)]
+        asked = [replicas[index % 2].take(wish) for index, wish in enumerate(wishes)]
+        given = await asyncio.gather(*asked)
+        assert sorted(placing.slot for placing in given) == [1, 2, 3, 4]
+        (found,) = served.list(LEDGERS)["items"]
+        held = {entry.slot: entry.token for entry in Ledger.from_object(found).entries}
+        assert held == {placing.slot: placing.token for placing in given}
+
+
+async def test_a_pod_that_we_stumble_over_fails_alone(served: Cluster, tmp_path: Path) -> None:
+    fine = wishes_of_one_group(served)
     async with served.client() as client, kept(client, tmp_path) as ledgers:
         wishes = [*fine[:2], replace(fine[2], bound=stumbles), fine[3]]
         *given, last = await asyncio.gather(*map(ledgers.take, wishes), return_exceptions=True)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from fairlead.policy.ledger import Ledger
 from fairlead.policy.names import LEDGERS
 from support.admission import SLOT, TIER, Tiered, exact
 from support.manifests import pod
@@ -92,9 +93,9 @@ def test_where_failures_are_ignored_what_slipped_through_is_adopted(
 
     def kept() -> Counter[str] | None:
         for ledger in corner.cluster.list(LEDGERS)["items"]:
-            held = {one.get("pod") for one in ledger["spec"]["slots"]}
-            if held >= {one["metadata"]["name"] for one in corner.pods("web")}:
-                return Counter(one["tier"] for one in ledger["spec"]["slots"] if one.get("pod"))
+            entries = Ledger.from_object(ledger).entries
+            if {one.pod for one in entries} >= {one["metadata"]["name"] for one in corner.pods("web")}:
+                return Counter(one.tier for one in entries if one.pod)
         return None
 
     counted = corner.cluster.wait(kept, "every pod to be in the ledger")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 __all__ = ["Duration", "seconds"]
@@ -12,6 +13,7 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h))+")
 
 
+@functools.lru_cache(maxsize=1024)
 def seconds(duration: Duration) -> float:
     """A duration in seconds; ValueError says what is wrong with it.
 

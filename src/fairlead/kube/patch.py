@@ -78,6 +78,8 @@ def _diff(patch: JsonPatch, path: tuple[str | int, ...], old: dict[str, Any], ne
     for key, value in new.items():
         if key not in old:
             patch.add((*path, key), value)
+        elif value is old[key]:
+            continue
         elif isinstance(value, dict) and isinstance(old[key], dict):
             _diff(patch, (*path, key), old[key], value)
         elif value != old[key] or type(value) is not type(old[key]):

@@ -17,7 +17,7 @@ from fairlead.policy.model import PlacementPolicy
 from fairlead.policy.rule import Tiers
 from fairlead.policy.workloads import Workload
 
-__all__ = ["Choice", "Why", "choose", "choose_for", "counts_matter", "held_by_number", "within_min"]
+__all__ = ["Choice", "Why", "choose", "choose_for", "held_by_number", "within_min"]
 
 Why = Literal["rule", "single", "min", "fallback", "stuck", "full", "beyond"]
 """``rule``: the slot's own tier. ``single``: where single replicas go. ``min``: its own tier, although that
@@ -135,23 +135,13 @@ def within_min(tiers: Tiers, slot: int, pods: int) -> bool:
     return tiers.rank(slot) <= tiers.mins(pods)[own]
 
 
-def counts_matter(tiers: Tiers) -> bool:
-    """Whether it takes more than the slot to know its tier: what the tiers hold.
-
-    That is so for demanded pods, and where the rule may not be nested, for which it takes two percentages
-    that round up at the same step.
-    """
-    amounts = [amount for tier in tiers.tiers for amount in (tier.min, tier.max)]
-    return tiers.safe is not None or sum(isinstance(amount, str) for amount in amounts) > 1
-
-
 def _own(
     tiers: Tiers, slot: int, desired: int, held: Mapping[str, int] | None
 ) -> tuple[int | None, bool, int]:
     """The tier that a slot's pod belongs to, whether it is of the tier's min, and of how many pods."""
     own, pods = tiers.of_slot(slot), max(slot, desired)
     within = within_min(tiers, slot, pods)
-    if held is None or not counts_matter(tiers):
+    if held is None or not tiers.counts_matter:
         return own, within, pods
     have = [held.get(tier.name, 0) for tier in tiers.tiers]
     others = sum(held.values())

@@ -11,6 +11,7 @@ may be behind. A slot whose pod never showed up expires, counted from when the c
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -18,7 +19,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from fairlead.kube.decode import convert
-from fairlead.kube.meta import Natural32, Object, ObjectMeta, OwnerReference, Time
+from fairlead.kube.meta import Object, ObjectMeta, OwnerReference
 from fairlead.policy.groups import GroupKey, Member, name_of
 from fairlead.policy.names import API_VERSION, LEDGERS
 from fairlead.policy.rule import Tiers
@@ -30,7 +31,10 @@ EXPIRY_S = 60.0
 """How long a slot waits for its pod to show up: other webhooks come after us, of up to 30 s each."""
 
 MOST_SLOTS = 10_000
-"""Of how many pods a ledger has room for: an object has 1.5 MB at most, and a slot takes about 130 bytes."""
+"""Of how many pods a ledger has room for: an object has 1.5 MB at most, and a slot takes about 100 bytes."""
+
+_NOWHERE = "-"  # no tier is called like that
+_SLOT = re.compile(r"[1-9]\d{0,8}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,15 +252,16 @@ class Ledger:
     def from_object(cls, data: PlacementLedger | dict[str, Any]) -> Ledger:
         """From the API's object, typed or plain. Of entries with one slot or token, the first counts."""
         read = data if isinstance(data, PlacementLedger) else convert(data, PlacementLedger)
-        spec, metadata = read.spec, read.metadata
+        metadata = read.metadata
         entries: dict[int, Entry] = {}
         tokens: set[str] = set()
-        for one in spec.slots:
-            if one.slot > 0 and one.token and one.slot not in entries and one.token not in tokens:
+        for line in read.spec.slots:
+            one = _read(line)
+            if one is not None and one.slot not in entries and one.token not in tokens:
                 tokens.add(one.token)
-                entries[one.slot] = Entry(one.slot, one.tier, one.token, one.since.timestamp(), one.pod)
+                entries[one.slot] = one
         return cls(
-            key=GroupKey(spec.policy, metadata.namespace, spec.group, spec.revision),
+            key=read.key,
             entries=tuple(entries[slot] for slot in sorted(entries)),
             owner=next(iter(metadata.owner_references), None),
             version=metadata.resource_version,
@@ -326,23 +331,14 @@ class Sightings:
         self._first.pop(key, None)
 
 
-class LedgerSlot(Object, frozen=True, gc=False):
-    """An entry as the API has it."""
-
-    slot: Natural32
-    token: str
-    since: Time
-    tier: str = ""
-    pod: str = ""
-
-
 class LedgerSpec(Object, frozen=True, gc=False):
     """A ledger's content as the API has it."""
 
     policy: str
     group: str
     revision: str = ""
-    slots: tuple[LedgerSlot, ...] = ()
+    slots: tuple[Any, ...] = ()
+    """A line for each slot, see `_written`. What is none is passed over: its pod is adopted."""
 
 
 class PlacementLedger(Object, frozen=True, gc=False):
@@ -350,6 +346,11 @@ class PlacementLedger(Object, frozen=True, gc=False):
 
     spec: LedgerSpec
     metadata: ObjectMeta = ObjectMeta()
+
+    @property
+    def key(self) -> GroupKey:
+        """The group whose ledger it is."""
+        return GroupKey(self.spec.policy, self.metadata.namespace, self.spec.group, self.spec.revision)
 
 
 def owner_of(workload: Workload) -> OwnerReference | None:
@@ -359,12 +360,29 @@ def owner_of(workload: Workload) -> OwnerReference | None:
     return OwnerReference(workload.kind, workload.name, workload.uid, workload.api_version)
 
 
-def _written(entry: Entry) -> dict[str, Any]:
+def _written(entry: Entry) -> str:
+    """A slot as the API has it: its number, tier, token, time and, once seen, its pod, in one line.
+
+    One line and not an object of five members, because an API server validates every member of every slot
+    on every write: that is most of what giving out a slot costs.
+
+    >>> _written(Entry(3, "spot", "5f3c9ab0", 1.5, "web-1"))
+    '3 spot 5f3c9ab0 1970-01-01T00:00:01.500000Z web-1'
+    """
     since = datetime.fromtimestamp(entry.since, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    found: dict[str, Any] = {"slot": entry.slot, "tier": entry.tier, "token": entry.token, "since": since}
-    if entry.pod:
-        found["pod"] = entry.pod
-    return found
+    return f"{entry.slot} {entry.tier or _NOWHERE} {entry.token} {since} {entry.pod}".rstrip()
+
+
+def _read(line: Any) -> Entry | None:
+    """The slot in a line; None when it is not what `_written` writes."""
+    match line.split(" ") if isinstance(line, str) else ():
+        case [slot, tier, token, since, *pod] if len(pod) < 2 and _SLOT.fullmatch(slot) and tier and token:
+            try:
+                taken = datetime.fromisoformat(since).timestamp()
+            except ValueError:
+                return None
+            return Entry(int(slot), "" if tier == _NOWHERE else tier, token, taken, *pod)
+    return None
 
 
 def _by_age(members: Iterable[Member]) -> list[Member]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from fairlead.policy.choice import Choice, choose_for, counts_matter, held_by_number
+from fairlead.policy.choice import Choice, choose_for, held_by_number
 from fairlead.policy.groups import ordinal_of
 from fairlead.policy.ledger import Ledger
 from fairlead.policy.model import PlacementPolicy
@@ -50,7 +50,7 @@ def place(
     ordinal = ordinal_of(policy, workload)
 
     def held(slot: int) -> dict[str, int] | None:
-        if not unavailable and not counts_matter(tiers):
+        if not unavailable and not tiers.counts_matter:
             return None
         if ordinal is None or tiers.safe is None:
             return ledger.counts(but=slot)

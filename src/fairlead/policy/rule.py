@@ -90,6 +90,7 @@ class Tiers:
         "_mins",
         "_order",
         "_ranks",
+        "counts_matter",
         "demand",
         "desired",
         "safe",
@@ -108,6 +109,13 @@ class Tiers:
         self.safe = next((index for index, tier in enumerate(self.tiers) if tier.min == "pdb"), None)
         """The tier with ``min: pdb``; None: there is none."""
         self.desired = (desired or 0) if self.safe is not None else 0
+        amounts = [amount for tier in self.tiers for amount in (tier.min, tier.max)]
+        self.counts_matter = self.safe is not None or sum(isinstance(one, str) for one in amounts) > 1
+        """Whether it takes more than the slot to know its tier: what the tiers hold.
+
+        That is so for demanded pods, and where the rule may not be nested, for which it takes two
+        percentages that round up at the same step.
+        """
         self._mins = tuple(_read(tier.min) for tier in self.tiers)
         self._maxes = tuple(None if tier.max is None else _read(tier.max) for tier in self.tiers)
         self._order: list[int | None] = []

@@ -18,7 +18,7 @@ from fairlead.doors.extender.nodes import NodesOfTiers
 from fairlead.doors.extender.slots import ASSUMED_S, Slots
 from fairlead.doors.extender.waiting import Waiting
 from fairlead.doors.grouping import Place
-from fairlead.policy.choice import Choice, choose_for, counts_matter, held_by_number
+from fairlead.policy.choice import Choice, choose_for, held_by_number
 from fairlead.policy.groups import GroupKey, Member, ordinal_of
 from fairlead.policy.rule import Tiers
 
@@ -324,7 +324,7 @@ class Deciding:
         policy, workload = ask.place.policy, ask.place.workload
         slots = self.groups.get(ask.place.key)
         held = None
-        if slots is not None and (unavailable or counts_matter(ask.tiers)):
+        if slots is not None and (unavailable or ask.tiers.counts_matter):
             held = slots.held_beside(ask.member.uid)
             if ask.tiers.safe is not None and ordinal_of(policy, workload) is not None:
                 held = held_by_number(ask.tiers, slots.by_number(), slot, workload.replicas)

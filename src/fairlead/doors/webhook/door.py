@@ -8,6 +8,7 @@ connections open and would lose those that are under way.
 from __future__ import annotations
 
 import asyncio
+import gc
 import ssl
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -196,6 +197,7 @@ class WebhookDoor(Door):
         await self._groups.synced()
         await self._ledgers.synced()
         _log.info("synced", policies=len(self._groups.policies), groups=len(self._groups.groups()))
+        gc.freeze()  # what was loaded stays: looking through it for garbage only makes admissions wait
         self._endpoint.open()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._adopting.run(self._groups, self._ledgers))

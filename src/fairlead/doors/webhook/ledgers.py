@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import structlog
 
@@ -29,6 +29,7 @@ from fairlead.client.wire import version_number
 from fairlead.doors.grouping import GroupsOfPods, Place
 from fairlead.doors.webhook.metrics import Metrics
 from fairlead.errors import Conflict, FairleadError, NotFound, Unreachable
+from fairlead.kube.meta import Object, ObjectMeta
 from fairlead.policy.groups import GroupKey
 from fairlead.policy.ledger import EXPIRY_S, Ledger, PlacementLedger, Sightings
 from fairlead.policy.names import LEDGERS
@@ -41,6 +42,9 @@ _log = structlog.get_logger(__name__)
 
 _TRIES = 32  # each lost race means that somebody else got on
 _NEVER_S = 1e12
+_BREATH_S = 0.001
+_TURNS = 3  # of the loop, from a request that has arrived to its wish: a busy machine is late to look for it
+_GATHER_S = 0.01  # about what a write takes when there is a rush
 _LOOK_S = 0.01  # how often news is looked for on behalf of who waits
 _DOUBT_S = 10.0  # where nobody says how many there are to be, a pod is doubted that is not there by then
 _EARLY_S = 2.0  # a pod that was made is in the watch well before
@@ -89,6 +93,33 @@ class _Asked:
     since: float
 
 
+class _Seen:
+    """A ledger as the watch shows it; made of what came only when somebody asks, since most are our own."""
+
+    __slots__ = ("_from", "version")
+
+    def __init__(self, shown: PlacementLedger) -> None:
+        self.version = version_number(shown.metadata.resource_version)
+        self._from: PlacementLedger | Ledger = shown
+
+    @property
+    def ledger(self) -> Ledger:
+        """What it says."""
+        if isinstance(self._from, PlacementLedger):
+            self._from = Ledger.from_object(self._from)
+        return self._from
+
+    def is_ours(self, written: Ledger) -> None:
+        """It is what we wrote."""
+        self._from = written
+
+
+class _Written(Object, frozen=True, gc=False):
+    """What there is to learn from the answer to a write."""
+
+    metadata: ObjectMeta = ObjectMeta()
+
+
 @dataclass(slots=True)
 class _Line:
     """Who waits for a write of one ledger; `busy` while somebody serves them."""
@@ -120,13 +151,14 @@ class Ledgers:
         self._metrics = metrics
         self._clock = clock
         self._changed = changed
-        self._reflector: Reflector[PlacementLedger, Ledger] = Reflector(
-            client, LEDGERS, PlacementLedger, keep=Ledger.from_object, rng=rng, clock=clock
+        self._reflector: Reflector[PlacementLedger, _Seen] = Reflector(
+            client, LEDGERS, PlacementLedger, keep=_Seen, rng=rng, clock=clock
         )
         self._ours: dict[GroupKey, Ledger] = {}
         self._sightings = Sightings()
         self._given: dict[str, float] = {}  # tokens to which we gave slots of late, and when
         self._lines: dict[GroupKey, _Line] = {}
+        self._asked = 0  # wishes, ever
         self._tasks: asyncio.TaskGroup | None = None
 
     async def run(self) -> None:
@@ -148,12 +180,16 @@ class Ledgers:
         """A group's ledger as it was last seen or written; an empty one when there is none."""
         seen = self._reflector.view.get(f"{key.namespace}/{key.ledger_name}")
         ours = self._ours.get(key)
-        if ours is None:
-            return seen or Ledger(key)
-        if seen is not None and version_number(seen.version) >= version_number(ours.version):
+        if seen is None:
+            return ours or Ledger(key)
+        if ours is not None:
+            version = version_number(ours.version)
+            if seen.version < version:
+                return ours
             del self._ours[key]
-            return seen
-        return ours
+            if seen.version == version:
+                seen.is_ours(ours)
+        return seen.ledger
 
     def preview(self, wish: Wish) -> Placing:
         """What `take` would give now. Nothing is written."""
@@ -178,6 +214,7 @@ class Ledgers:
         if self._tasks is None:
             raise FairleadError("ledgers are not being kept yet")
         line = self._lines.setdefault(wish.place.key, _Line())
+        self._asked += 1
         done: asyncio.Future[Placing] = asyncio.get_running_loop().create_future()
         line.waiting.append(_Asked(wish, done, self._clock.now()))
         if not line.busy:
@@ -208,8 +245,7 @@ class Ledgers:
         """Write until nobody waits any more; one task per group at a time."""
         try:
             while line.waiting:
-                # Who was admitted in the same breath comes along.
-                await asyncio.sleep(0)
+                await self._gather()
                 batch = [asked for asked in line.waiting if not asked.done.done()]
                 line.waiting = []
                 late = await self._give(key, batch) if batch else []
@@ -221,6 +257,20 @@ class Ledgers:
             self._lines.pop(key, None)
             for asked in line.waiting:
                 asked.done.cancel()
+
+    async def _gather(self) -> None:
+        """Let those come along who are admitted in the same breath: in a rush every write counts, the API
+        server's time as well as ours. Who is alone does not wait.
+        """
+        ends = self._clock.now() + _GATHER_S
+        asked, breath_s = self._asked, 0.0
+        while True:
+            await asyncio.sleep(breath_s)
+            for _ in range(_TURNS):
+                await asyncio.sleep(0)
+            if self._asked == asked or self._clock.now() >= ends:
+                return
+            asked, breath_s = self._asked, _BREATH_S
 
     async def _give(self, key: GroupKey, batch: list[_Asked]) -> list[_Asked]:
         """Give slots to all whose slot is within bounds; the others, who wait for news."""
@@ -241,13 +291,18 @@ class Ledgers:
         if given:
             self._metrics.batch.observe(len(given))
         now = self._clock.now()
-        for token in [token for token, at in self._given.items() if now - at > EXPIRY_S]:
-            del self._given[token]
         for asked, placing in given:
             if not asked.done.done():
-                self._given[asked.wish.token] = now
+                self._remember(asked.wish.token, now)
                 asked.done.set_result(placing)
         return late
+
+    def _remember(self, token: str, now: float) -> None:
+        """That we gave a slot, for as long as it waits for its pod."""
+        self._given.pop(token, None)  # so that the first is always the oldest
+        self._given[token] = now
+        while now - self._given[first := next(iter(self._given))] > EXPIRY_S:
+            del self._given[first]
 
     async def _swap(
         self, key: GroupKey, batch: list[_Asked]
@@ -267,7 +322,9 @@ class Ledgers:
             except Unreachable as error:
                 self._metrics.writes.labels("unknown").inc()
                 _log.info("ledger_answer_lost", ledger=str(key), reason=str(error))
-            ledger = await self.refresh(key)
+            # Often the watch has brought by now what we met.
+            newer = self.newest(key)
+            ledger = newer if newer.version != ledger.version else await self.refresh(key)
         raise FairleadError(f"the ledger of {key} changes faster than we can write it")
 
     def _sift(
@@ -302,10 +359,12 @@ class Ledgers:
     async def _write(self, ledger: Ledger) -> Ledger:
         body = ledger.to_object()
         if ledger.version:
-            found = await self._client.replace(LEDGERS, body, kind=PlacementLedger)
+            found = await self._client.replace(LEDGERS, body, kind=_Written)
         else:
-            found = await self._client.create(LEDGERS, body, kind=PlacementLedger)
-        written = self._ours[ledger.key] = Ledger.from_object(found)
+            found = await self._client.create(LEDGERS, body, kind=_Written)
+        metadata = found.metadata
+        written = replace(ledger, version=metadata.resource_version, uid=metadata.uid)
+        self._ours[ledger.key] = written
         self._metrics.writes.labels("written").inc()
         return written
 
@@ -365,6 +424,6 @@ class Ledgers:
     def _now(self) -> float:
         return self._clock.wall().timestamp()
 
-    def _on_event(self, event: Event[PlacementLedger, Ledger]) -> None:
+    def _on_event(self, event: Event[PlacementLedger, _Seen]) -> None:
         if isinstance(event, Added | Modified):
-            self._changed(Ledger.from_object(event.object).key)
+            self._changed(event.object.key)

@@ -15,7 +15,7 @@ from fairlead.engine.policies.members import Members
 from fairlead.engine.policies.reach import Reach
 from fairlead.engine.policies.sending import Sent
 from fairlead.engine.policies.slots import Slots
-from fairlead.policy.choice import Choice, counts_matter, held_by_number
+from fairlead.policy.choice import Choice, held_by_number
 from fairlead.policy.demands import Makeup
 from fairlead.policy.model import PlacementPolicy
 from fairlead.policy.rule import Tiers
@@ -133,7 +133,7 @@ class Group:
 
 def _heeds_counts(tiers: Tiers, reach: Reach) -> bool:
     """Whether it matters what tiers hold: by the rule, or for the room that a max leaves to others' pods."""
-    if counts_matter(tiers):
+    if tiers.counts_matter:
         return True
     marks = reach.marks
     limited = [tier.name for tier in tiers.tiers if tier.max is not None]
