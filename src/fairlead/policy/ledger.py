@@ -207,12 +207,12 @@ class Ledger:
 
         A ledger that several workloads may share, by label or policy, is nobody's and stays as it is.
         """
-        owner = owner_of(workload)
-        if owner is None or owner == self.owner or self.key.name != name_of(workload):
+        if self.owner is not None and self.owner.uid == workload.uid:
             return self
-        if self.owner is not None and self.owner.uid != owner.uid:
-            return replace(self, owner=owner, entries=())
-        return replace(self, owner=owner)
+        owner = owner_of(workload)
+        if owner is None or self.key.name != name_of(workload):
+            return self
+        return replace(self, owner=owner, entries=() if self.owner is not None else self.entries)
 
     def same_slots(self, other: Ledger) -> bool:
         """Whether nothing differs that is worth a write: pods' names come along with the next one."""
@@ -369,8 +369,8 @@ def _written(entry: Entry) -> str:
     >>> _written(Entry(3, "spot", "5f3c9ab0", 1.5, "web-1"))
     '3 spot 5f3c9ab0 1970-01-01T00:00:01.500000Z web-1'
     """
-    since = datetime.fromtimestamp(entry.since, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    return f"{entry.slot} {entry.tier or _NOWHERE} {entry.token} {since} {entry.pod}".rstrip()
+    since = datetime.fromtimestamp(entry.since, UTC).isoformat(timespec="microseconds")[: -len("+00:00")]
+    return f"{entry.slot} {entry.tier or _NOWHERE} {entry.token} {since}Z {entry.pod}".rstrip()
 
 
 def _read(line: Any) -> Entry | None:

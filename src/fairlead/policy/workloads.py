@@ -121,8 +121,8 @@ def workload_of(pod: Pod, owners: Owners, namespace: str = "") -> Workload:
         above = found.metadata.controller if found is not None else _guess(meta, reference)
         if above is not None:
             top = _known(owners, above, namespace)
-            return replace(_of(above, top, namespace, revision), recreated=recreated, guessed=found is None)
-    workload = replace(_of(reference, found, namespace, revision), recreated=recreated)
+            return _of(above, top, namespace, revision, recreated=recreated, guessed=found is None)
+    workload = _of(reference, found, namespace, revision, recreated=recreated)
     if reference.kind == "StatefulSet":
         return _numbered(workload, meta, found)
     return workload
@@ -163,7 +163,13 @@ def _group(reference: OwnerReference) -> str:
 
 
 def _of(
-    reference: OwnerReference, found: Owner | Job | Scale | None, namespace: str, revision: str
+    reference: OwnerReference,
+    found: Owner | Job | Scale | None,
+    namespace: str,
+    revision: str,
+    *,
+    recreated: bool,
+    guessed: bool = False,
 ) -> Workload:
     job = reference.kind == "Job" and _group(reference) == "batch"
     return Workload(
@@ -175,7 +181,9 @@ def _of(
         revision=revision,
         replicas=found.desired if found is not None else None,
         single=_said_single(found.metadata) if found is not None else None,
+        recreated=recreated,
         job=job,
+        guessed=guessed,
     )
 
 

@@ -34,6 +34,8 @@ from fairlead.errors import ApiError, BadInput, Unreachable
 
 __all__ = ["Settings", "WebhookDoor"]
 
+_GARBAGE = 50_000  # objects more than there were; about what a rush of a thousand pods takes
+
 _log = structlog.get_logger(__name__)
 
 
@@ -197,7 +199,9 @@ class WebhookDoor(Door):
         await self._groups.synced()
         await self._ledgers.synced()
         _log.info("synced", policies=len(self._groups.policies), groups=len(self._groups.groups()))
-        gc.freeze()  # what was loaded stays: looking through it for garbage only makes admissions wait
+        # What was loaded stays, and answers leave hardly any: looking for garbage only makes admissions wait.
+        gc.freeze()
+        gc.set_threshold(_GARBAGE)
         self._endpoint.open()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._adopting.run(self._groups, self._ledgers))

@@ -1,8 +1,7 @@
 """Slots, taken in ledgers by compare-and-swap: one write for all who ask while the last one is under way.
 
-A ledger is kept as the watch shows it or as we last wrote it, whichever is newer, so that a slot costs
-one write and no read. A write that meets a newer ledger reads that one and applies everybody's wish again:
-a wish goes by its token, so what was applied before, even by a write whose answer was lost, is found again.
+A write that meets a newer ledger applies everybody's wish again to that one: a wish goes by its token, so
+what was applied before, even by a write whose answer was lost, is found again.
 
 The subtle thing is a slot beyond the number that its controller wants: then something that we know is out
 of date (a pod is gone, the number has grown), or a slot was taken for a pod that was never made (a replica
@@ -17,22 +16,18 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import structlog
 
 from fairlead.client.api import Client
 from fairlead.client.clock import WALL_CLOCK, Clock
-from fairlead.client.reflector import Reflector
-from fairlead.client.view import Added, Event, Modified
-from fairlead.client.wire import version_number
 from fairlead.doors.grouping import GroupsOfPods, Place
+from fairlead.doors.webhook.copies import Copies
 from fairlead.doors.webhook.metrics import Metrics
 from fairlead.errors import Conflict, FairleadError, NotFound, Unreachable
-from fairlead.kube.meta import Object, ObjectMeta
 from fairlead.policy.groups import GroupKey
-from fairlead.policy.ledger import EXPIRY_S, Ledger, PlacementLedger, Sightings
-from fairlead.policy.names import LEDGERS
+from fairlead.policy.ledger import EXPIRY_S, Ledger, Sightings
 from fairlead.policy.placing import Placing, place
 from fairlead.policy.rule import Tiers
 
@@ -44,7 +39,7 @@ _TRIES = 32  # each lost race means that somebody else got on
 _NEVER_S = 1e12
 _BREATH_S = 0.001
 _TURNS = 3  # of the loop, from a request that has arrived to its wish: a busy machine is late to look for it
-_GATHER_S = 0.01  # about what a write takes when there is a rush
+_GATHER_S = 0.02  # about what a write takes when there is a rush
 _LOOK_S = 0.01  # how often news is looked for on behalf of who waits
 _DOUBT_S = 10.0  # where nobody says how many there are to be, a pod is doubted that is not there by then
 _EARLY_S = 2.0  # a pod that was made is in the watch well before
@@ -93,39 +88,18 @@ class _Asked:
     since: float
 
 
-class _Seen:
-    """A ledger as the watch shows it; made of what came only when somebody asks, since most are our own."""
-
-    __slots__ = ("_from", "version")
-
-    def __init__(self, shown: PlacementLedger) -> None:
-        self.version = version_number(shown.metadata.resource_version)
-        self._from: PlacementLedger | Ledger = shown
-
-    @property
-    def ledger(self) -> Ledger:
-        """What it says."""
-        if isinstance(self._from, PlacementLedger):
-            self._from = Ledger.from_object(self._from)
-        return self._from
-
-    def is_ours(self, written: Ledger) -> None:
-        """It is what we wrote."""
-        self._from = written
-
-
-class _Written(Object, frozen=True, gc=False):
-    """What there is to learn from the answer to a write."""
-
-    metadata: ObjectMeta = ObjectMeta()
-
-
 @dataclass(slots=True)
 class _Line:
     """Who waits for a write of one ledger; `busy` while somebody serves them."""
 
     waiting: list[_Asked] = field(default_factory=list)
     busy: bool = False
+
+    def next(self) -> list[_Asked]:
+        """All who wait, but for those who gave up; nobody waits then."""
+        found = [asked for asked in self.waiting if not asked.done.done()]
+        self.waiting = []
+        return found
 
 
 class Ledgers:
@@ -146,15 +120,10 @@ class Ledgers:
         changed: Callable[[GroupKey], None] = lambda _: None,
     ) -> None:
         """`changed` hears of ledgers that somebody wrote."""
-        self._client = client
+        self._copies = Copies(client, changed, rng=rng, clock=clock)
         self._groups = groups
         self._metrics = metrics
         self._clock = clock
-        self._changed = changed
-        self._reflector: Reflector[PlacementLedger, _Seen] = Reflector(
-            client, LEDGERS, PlacementLedger, keep=_Seen, rng=rng, clock=clock
-        )
-        self._ours: dict[GroupKey, Ledger] = {}
         self._sightings = Sightings()
         self._given: dict[str, float] = {}  # tokens to which we gave slots of late, and when
         self._lines: dict[GroupKey, _Line] = {}
@@ -165,45 +134,28 @@ class Ledgers:
         """Watch ledgers and write them, for ever."""
         async with asyncio.TaskGroup() as group:
             self._tasks = group
-            await self._reflector.run(self._on_event)
+            await self._copies.run()
 
     async def synced(self) -> None:
         """Wait until all ledgers were listed."""
-        await self._reflector.synced()
+        await self._copies.synced()
 
     @property
     def is_synced(self) -> bool:
         """Whether all ledgers were listed."""
-        return self._reflector.is_synced
+        return self._copies.is_synced
 
     def newest(self, key: GroupKey) -> Ledger:
         """A group's ledger as it was last seen or written; an empty one when there is none."""
-        seen = self._reflector.view.get(f"{key.namespace}/{key.ledger_name}")
-        ours = self._ours.get(key)
-        if seen is None:
-            return ours or Ledger(key)
-        if ours is not None:
-            version = version_number(ours.version)
-            if seen.version < version:
-                return ours
-            del self._ours[key]
-            if seen.version == version:
-                seen.is_ours(ours)
-        return seen.ledger
+        return self._copies.newest(key)
 
     def preview(self, wish: Wish) -> Placing:
         """What `take` would give now. Nothing is written."""
-        return self._placed(self._observed(self.newest(wish.place.key), wish), wish)[1]
+        return _placed(self._observed(self.newest(wish.place.key), wish), wish, self._now())[1]
 
     async def refresh(self, key: GroupKey) -> Ledger:
         """The ledger as the API server has it now."""
-        try:
-            found = await self._client.get(LEDGERS, key.ledger_name, key.namespace, kind=PlacementLedger)
-        except NotFound:
-            self._ours.pop(key, None)
-            return Ledger(key)
-        ledger = self._ours[key] = Ledger.from_object(found)
-        return ledger
+        return await self._copies.refresh(key)
 
     def again(self, ledger: Ledger, token: str) -> bool:
         """Whether a token is that of an earlier call for a pod that is still being made."""
@@ -233,10 +185,7 @@ class Ledgers:
             return after
         if not after.entries and delete_empty:
             if ledger.version:
-                await self._client.delete(
-                    LEDGERS, key.ledger_name, key.namespace, uid=ledger.uid, resource_version=ledger.version
-                )
-                self._ours.pop(key, None)
+                await self._copies.delete(ledger)
                 self._sightings.forget(key)
             return after
         return await self._write(after)
@@ -246,9 +195,8 @@ class Ledgers:
         try:
             while line.waiting:
                 await self._gather()
-                batch = [asked for asked in line.waiting if not asked.done.done()]
-                line.waiting = []
-                late = await self._give(key, batch) if batch else []
+                batch = line.next()
+                late = await self._give(key, batch, line) if batch else []
                 line.waiting = late + line.waiting
                 if late and len(late) == len(batch):
                     await asyncio.sleep(_LOOK_S)
@@ -272,10 +220,10 @@ class Ledgers:
                 return
             asked, breath_s = self._asked, _BREATH_S
 
-    async def _give(self, key: GroupKey, batch: list[_Asked]) -> list[_Asked]:
+    async def _give(self, key: GroupKey, batch: list[_Asked], line: _Line) -> list[_Asked]:
         """Give slots to all whose slot is within bounds; the others, who wait for news."""
         try:
-            given, late = await self._swap(key, batch)
+            given, late = await self._swap(key, batch, line)
         except asyncio.CancelledError:
             for asked in batch:
                 asked.done.cancel()
@@ -283,7 +231,7 @@ class Ledgers:
         except Exception as error:  # noqa: BLE001 (whoever asked is told; one pod must not end all others)
             if len(batch) > 1 and not isinstance(error, FairleadError):
                 # Somebody's pod makes us stumble: that is not to be the others' trouble.
-                return [late for asked in batch for late in await self._give(key, [asked])]
+                return [late for asked in batch for late in await self._give(key, [asked], _Line())]
             for asked in batch:
                 if not asked.done.done():
                     asked.done.set_exception(error)
@@ -305,7 +253,7 @@ class Ledgers:
             del self._given[first]
 
     async def _swap(
-        self, key: GroupKey, batch: list[_Asked]
+        self, key: GroupKey, batch: list[_Asked], line: _Line
     ) -> tuple[list[tuple[_Asked, Placing]], list[_Asked]]:
         ledger = self.newest(key)
         for _ in range(_TRIES):
@@ -322,9 +270,8 @@ class Ledgers:
             except Unreachable as error:
                 self._metrics.writes.labels("unknown").inc()
                 _log.info("ledger_answer_lost", ledger=str(key), reason=str(error))
-            # Often the watch has brought by now what we met.
-            newer = self.newest(key)
-            ledger = newer if newer.version != ledger.version else await self.refresh(key)
+            ledger = await self._copies.newer(ledger)
+            batch += line.next()  # as it must be written once more
         raise FairleadError(f"the ledger of {key} changes faster than we can write it")
 
     def _sift(
@@ -345,9 +292,9 @@ class Ledgers:
         first = batch[0].wish
         after = self._observed(ledger, first, step.expiry_s, spare=self._given if step.spares else ())
         doubted = self._doubted(after) if first.bound() is None else ()
-        now, patience_s = self._clock.now(), step.patience_s
+        now, wall, patience_s = self._clock.now(), self._now(), step.patience_s
         for asked in batch:
-            taken, placing = self._placed(after, asked.wish, doubted)
+            taken, placing = _placed(after, asked.wish, wall, doubted)
             bound = asked.wish.bound()
             if bound is not None and placing.slot > bound and now - asked.since < patience_s:
                 late.append(asked)
@@ -357,14 +304,7 @@ class Ledgers:
         return after, given, late
 
     async def _write(self, ledger: Ledger) -> Ledger:
-        body = ledger.to_object()
-        if ledger.version:
-            found = await self._client.replace(LEDGERS, body, kind=_Written)
-        else:
-            found = await self._client.create(LEDGERS, body, kind=_Written)
-        metadata = found.metadata
-        written = replace(ledger, version=metadata.resource_version, uid=metadata.uid)
-        self._ours[ledger.key] = written
+        written = await self._copies.write(ledger)
         self._metrics.writes.labels("written").inc()
         return written
 
@@ -376,18 +316,6 @@ class Ledgers:
             for entry in ledger.entries
             if entry.token not in here and ledger.age(entry, self._now()) > _DOUBT_S
         }
-
-    def _placed(self, ledger: Ledger, wish: Wish, doubted: Collection[str] = ()) -> tuple[Ledger, Placing]:
-        return place(
-            ledger,
-            wish.place.policy,
-            wish.place.workload,
-            wish.tiers,
-            token=wish.token,
-            now=self._now(),
-            unavailable=wish.unavailable,
-            doubted=doubted,
-        )
 
     def _observed(
         self,
@@ -424,6 +352,15 @@ class Ledgers:
     def _now(self) -> float:
         return self._clock.wall().timestamp()
 
-    def _on_event(self, event: Event[PlacementLedger, _Seen]) -> None:
-        if isinstance(event, Added | Modified):
-            self._changed(event.object.key)
+
+def _placed(ledger: Ledger, wish: Wish, now: float, doubted: Collection[str] = ()) -> tuple[Ledger, Placing]:
+    return place(
+        ledger,
+        wish.place.policy,
+        wish.place.workload,
+        wish.tiers,
+        token=wish.token,
+        now=now,
+        unavailable=wish.unavailable,
+        doubted=doubted,
+    )
