@@ -25,7 +25,8 @@ STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
+"""How long a test waits for what must come; only one that fails waits that long."""
 _KEPT_S = 20.0  # servers hang up on connections that nobody uses for longer than a minute
 
 
