@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -186,23 +187,8 @@ def test_an_older_definition_is_brought_up_to_date(cluster: Cluster) -> None:
     assert found["fairlead.dev/schema-version"] == "2"
 
 
-@pytest.mark.real
-@pytest.mark.parametrize(
-    ("group", "resource", "verb"),
-    [
-        ("apiextensions.k8s.io", "customresourcedefinitions", "get"),
-        ("fairlead.dev", "placementledgers", "list"),
-    ],
-    ids=["reads definitions", "reads what they define"],
-)
-def test_who_may_not_make_a_definition_is_told_which_and_how(
-    real_host: Any, tmp_path: Path, group: str, resource: str, verb: str
-) -> None:
-    cluster = Cluster(real_host)
-    serve_policies(cluster)
-    name = "placementledgers.fairlead.dev"
-    cluster.delete("CustomResourceDefinition", name)
-    cluster.gone("CustomResourceDefinition", name)
+def as_reader(cluster: Cluster, folder: Path, group: str, resource: str, verb: str) -> Callable[[], None]:
+    """See to the definitions as somebody who may do nothing but this."""
     path = cluster.path("ServiceAccount", "default", "token")
     token = cluster.wire.request("POST", path, {"spec": {"audiences": []}}).ok()["status"]["token"]
     config = yaml.safe_load(cluster.kubeconfig.read_text())
@@ -225,15 +211,53 @@ def test_who_may_not_make_a_definition_is_told_which_and_how(
             "rules": [{"apiGroups": [group], "resources": [resource], "verbs": [verb]}],
         }
     )
-    (tmp_path / "config").write_text(yaml.safe_dump(config))
+    (folder / "config").write_text(yaml.safe_dump(config))
 
     async def ensure() -> None:
-        async with Connection(load(tmp_path / "config")) as connection:
+        async with Connection(load(folder / "config")) as connection:
             await ensure_crds(Client(connection))
 
+    return lambda: asyncio.run(ensure())
+
+
+@pytest.mark.real
+def test_who_may_not_change_an_older_definition_is_told_which_and_how(real_host: Any, tmp_path: Path) -> None:
+    cluster = Cluster(real_host)
+    serve_policies(cluster)
+    name = "placementledgers.fairlead.dev"
+    cluster.patch(
+        "CustomResourceDefinition", name, {"metadata": {"annotations": {"fairlead.dev/schema-version": "1"}}}
+    )
+    ensure = as_reader(cluster, tmp_path, "apiextensions.k8s.io", "customresourcedefinitions", "get")
+    try:
+        with pytest.raises(Missing, match=r"placementledgers.*older Fairlead.*fairlead policy crds"):
+            ensure()
+    finally:
+        serve_policies(cluster)
+        cluster.close()
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("group", "resource", "verb"),
+    [
+        ("apiextensions.k8s.io", "customresourcedefinitions", "get"),
+        ("fairlead.dev", "placementledgers", "list"),
+    ],
+    ids=["reads definitions", "reads what they define"],
+)
+def test_who_may_not_make_a_definition_is_told_which_and_how(
+    real_host: Any, tmp_path: Path, group: str, resource: str, verb: str
+) -> None:
+    cluster = Cluster(real_host)
+    serve_policies(cluster)
+    name = "placementledgers.fairlead.dev"
+    cluster.delete("CustomResourceDefinition", name)
+    cluster.gone("CustomResourceDefinition", name)
+    ensure = as_reader(cluster, tmp_path, group, resource, verb)
     try:
         with pytest.raises(Missing, match=r"placementledgers\.fairlead\.dev.*fairlead policy crds"):
-            asyncio.run(ensure())
+            ensure()
     finally:
         serve_policies(cluster)
         cluster.close()

@@ -25,6 +25,7 @@ from support.cluster import Cluster
 from support.manifests import deployment
 from support.members import a_deployment
 from support.policies import plain_policy, policy, serve_policies
+from support.wire import PATIENCE_S
 
 
 @asynccontextmanager
@@ -90,6 +91,58 @@ async def test_a_ledger_that_others_changed_is_written_as_they_left_it(
         (found,) = served.list(LEDGERS)["items"]
         held = {entry.slot: entry.token for entry in Ledger.from_object(found).entries}
         assert held == {placing.slot: placing.token for placing in given}
+
+
+async def test_whoever_comes_while_a_race_is_lost_is_answered_too(served: Cluster, tmp_path: Path) -> None:
+    """Two replicas and a stream of wishes for one ledger: races are lost while others wait."""
+    wish, number = wishes_of_one_group(served)[0], 60
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(served.client())
+        replicas = [await stack.enter_async_context(kept(client, tmp_path)) for _ in range(2)]
+        asked = []
+        for index in range(number):
+            asked.append(asyncio.ensure_future(replicas[index % 2].take(replace(wish, token=f"t-{index}"))))
+            await asyncio.sleep(0.002)
+        async with asyncio.timeout(PATIENCE_S):
+            given = await asyncio.gather(*asked)
+        assert sorted(placing.slot for placing in given) == [*range(1, number + 1)]
+
+
+async def test_nobody_waits_until_a_stream_of_others_ends(served: Cluster, tmp_path: Path) -> None:
+    wish, number = wishes_of_one_group(served)[0], 500
+    async with served.client() as client, kept(client, tmp_path) as ledgers:
+        first = asyncio.ensure_future(ledgers.take(wish))
+        others = []
+        for index in range(number):
+            others.append(asyncio.ensure_future(ledgers.take(replace(wish, token=f"t-{index}"))))
+            # It must look like a rush from the first turn of the loop on.
+            await asyncio.sleep(0 if index < 20 else 0.0005)
+            if first.done():
+                break
+        assert first.done(), f"{number} others came along, and it was not written"
+        assert first.result().slot == 1
+        await asyncio.gather(*others)
+
+
+async def test_ended_while_pods_are_tried_one_by_one_everybody_is_told(
+    served: Cluster, tmp_path: Path
+) -> None:
+    fine = wishes_of_one_group(served)
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(served.client())
+        ledgers = await stack.enter_async_context(kept(client, tmp_path))
+        ended = asyncio.Event()
+
+        def ends_it() -> int:
+            ended.set()
+            raise ValueError("what nobody thought of")
+
+        wishes = [*fine[:3], replace(fine[3], bound=ends_it)]
+        asked = [asyncio.ensure_future(ledgers.take(wish)) for wish in wishes]
+        await ended.wait()
+        await stack.aclose()
+        async with asyncio.timeout(PATIENCE_S):
+            await asyncio.wait(asked)
 
 
 async def test_a_pod_that_we_stumble_over_fails_alone(served: Cluster, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ _log = structlog.get_logger(__name__)
 
 _CRD = known("CustomResourceDefinition")
 _VERSION = "fairlead.dev/schema-version"
+_HOW = "Have somebody who may run: fairlead policy crds | kubectl apply -f -"
 _LOOK_S = 0.2
 _PATIENCE_S = 30.0  # an API server establishes a definition within a second or two
 
@@ -99,7 +100,11 @@ async def _put(client: Client, name: str, ours: Mapping[str, Any]) -> None:
     except ApiError as error:
         if error.code != 403:
             raise
-        _log.warning("crd_old", name=name, has=_version(found), wanted=_version(ours), reason=str(error))
+        # What we write it may refuse, and what we read it may leave out.
+        raise Missing(
+            f"CustomResourceDefinition {name} is that of an older Fairlead (schema {_version(found)}, not "
+            f"{_version(ours)}) and we may not change it: {error.message}. {_HOW}"
+        ) from error
 
 
 async def _create(client: Client, name: str, ours: Mapping[str, Any]) -> None:
@@ -112,8 +117,7 @@ async def _create(client: Client, name: str, ours: Mapping[str, Any]) -> None:
         if error.code != 403:
             raise
         raise Missing(
-            f"CustomResourceDefinition {name} is missing and we may not create it: {error.message}. "
-            "Have somebody who may run: fairlead policy crds | kubectl apply -f -"
+            f"CustomResourceDefinition {name} is missing and we may not create it: {error.message}. {_HOW}"
         ) from error
 
 

@@ -15,7 +15,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import MAXYEAR, UTC, datetime
 from typing import Any
 
 from fairlead.kube.decode import convert
@@ -207,12 +207,14 @@ class Ledger:
 
         A ledger that several workloads may share, by label or policy, is nobody's and stays as it is.
         """
-        if self.owner is not None and self.owner.uid == workload.uid:
+        known = self.owner
+        if known is not None and (known.uid, known.api_version) == (workload.uid, workload.api_version):
             return self
         owner = owner_of(workload)
         if owner is None or self.key.name != name_of(workload):
             return self
-        return replace(self, owner=owner, entries=() if self.owner is not None else self.entries)
+        same = known is None or known.uid == owner.uid
+        return replace(self, owner=owner, entries=self.entries if same else ())
 
     def same_slots(self, other: Ledger) -> bool:
         """Whether nothing differs that is worth a write: pods' names come along with the next one."""
@@ -378,10 +380,12 @@ def _read(line: Any) -> Entry | None:
     match line.split(" ") if isinstance(line, str) else ():
         case [slot, tier, token, since, *pod] if len(pod) < 2 and _SLOT.fullmatch(slot) and tier and token:
             try:
-                taken = datetime.fromisoformat(since).timestamp()
+                taken = datetime.fromisoformat(since)
             except ValueError:
                 return None
-            return Entry(int(slot), "" if tier == _NOWHERE else tier, token, taken, *pod)
+            if taken.tzinfo != UTC or taken.year == MAXYEAR:
+                return None  # it could not be written as it was read
+            return Entry(int(slot), "" if tier == _NOWHERE else tier, token, taken.timestamp(), *pod)
     return None
 
 

@@ -6,7 +6,7 @@ it. A dry run asks the same questions and writes nothing.
 
 from __future__ import annotations
 
-import random
+import secrets
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any
@@ -36,7 +36,7 @@ _log = structlog.get_logger(__name__)
 
 
 def _new_token() -> str:
-    return f"{random.getrandbits(64):016x}"  # a name that nobody else has, no secret
+    return secrets.token_hex(8)
 
 
 class _Steered(Object, frozen=True, gc=False):

@@ -7,21 +7,26 @@ by, and the API server refuses it if there is a newer one.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+
+import structlog
 
 from fairlead.client.api import Client
 from fairlead.client.clock import WALL_CLOCK, Clock
 from fairlead.client.reflector import Reflector
-from fairlead.client.view import Added, Event, Modified
+from fairlead.client.view import Added, Deleted, Event, Modified
 from fairlead.client.wire import version_number
-from fairlead.errors import NotFound
+from fairlead.errors import Conflict, NotFound
 from fairlead.kube.meta import Object, ObjectMeta
 from fairlead.policy.groups import GroupKey
 from fairlead.policy.ledger import Ledger, PlacementLedger
 from fairlead.policy.names import LEDGERS
 
 __all__ = ["Copies"]
+
+_log = structlog.get_logger(__name__)
 
 
 class _Seen:
@@ -30,15 +35,21 @@ class _Seen:
     __slots__ = ("_from", "version")
 
     def __init__(self, shown: PlacementLedger) -> None:
-        self.version = version_number(shown.metadata.resource_version)
+        self.version = shown.metadata.resource_version
         self._from: PlacementLedger | Ledger = shown
 
     @property
     def ledger(self) -> Ledger:
         """What it says."""
-        if isinstance(self._from, PlacementLedger):
-            self._from = Ledger.from_object(self._from)
-        return self._from
+        shown = self._from
+        if isinstance(shown, PlacementLedger):
+            self._from = found = Ledger.from_object(shown)
+            if len(found.entries) < len(shown.spec.slots):
+                unread = len(shown.spec.slots) - len(found.entries)
+                why = "their pods are adopted by the tier of their node"
+                _log.warning("slots_not_understood", ledger=str(found.key), number=unread, result=why)
+            return found
+        return shown
 
     def is_ours(self, written: Ledger) -> None:
         """It is what we wrote."""
@@ -70,7 +81,7 @@ class Copies:
         self._reflector: Reflector[PlacementLedger, _Seen] = Reflector(
             client, LEDGERS, PlacementLedger, keep=_Seen, rng=rng, clock=clock
         )
-        self._ours: dict[GroupKey, Ledger] = {}  # those that the watch has yet to show
+        self._ours: dict[GroupKey, Ledger] = {}  # written or read by us, and not seen in the watch yet
 
     async def run(self) -> None:
         """Watch ledgers for ever."""
@@ -92,18 +103,19 @@ class Copies:
         if seen is None:
             return ours or Ledger(key)
         if ours is not None:
-            version = version_number(ours.version)
-            if seen.version < version:
+            if version_number(seen.version) < version_number(ours.version):
                 return ours
             del self._ours[key]
-            if seen.version == version:
+            if seen.version == ours.version:
                 seen.is_ours(ours)
         return seen.ledger
 
     async def newer(self, than: Ledger) -> Ledger:
-        """The ledger that a write met which went by `than`: often the watch has brought it by now."""
+        """A newer ledger than one that was refused: often the watch has brought it by now."""
         found = self.newest(than.key)
-        return found if found.version != than.version else await self.refresh(than.key)
+        if version_number(found.version) > version_number(than.version):
+            return found
+        return await self.refresh(than.key)
 
     async def refresh(self, key: GroupKey) -> Ledger:
         """The ledger as the API server has it now."""
@@ -118,23 +130,41 @@ class Copies:
     async def write(self, ledger: Ledger) -> Ledger:
         """Write a ledger over the version that it goes by, or make it; the ledger as it is then."""
         body = ledger.to_object()
-        if ledger.version:
-            found = await self._client.replace(LEDGERS, body, kind=_Written)
-        else:
-            found = await self._client.create(LEDGERS, body, kind=_Written)
+        with self._doubting(ledger):
+            if ledger.version:
+                found = await self._client.replace(LEDGERS, body, kind=_Written)
+            else:
+                found = await self._client.create(LEDGERS, body, kind=_Written)
         metadata = found.metadata
-        written = replace(ledger, version=metadata.resource_version, uid=metadata.uid)
+        written = replace(ledger, version=metadata.resource_version, uid=metadata.uid, ages={})
         self._ours[ledger.key] = written
         return written
 
     async def delete(self, ledger: Ledger) -> None:
         """Delete a ledger, if it still is what it goes by."""
         key = ledger.key
-        await self._client.delete(
-            LEDGERS, key.ledger_name, key.namespace, uid=ledger.uid, resource_version=ledger.version
-        )
+        with self._doubting(ledger):
+            await self._client.delete(
+                LEDGERS, key.ledger_name, key.namespace, uid=ledger.uid, resource_version=ledger.version
+            )
         self._ours.pop(key, None)
+
+    @contextmanager
+    def _doubting(self, ledger: Ledger) -> Iterator[None]:
+        """What the API server refuses to go by is not the newest: it may even be no more."""
+        try:
+            yield
+        except (Conflict, NotFound):
+            ours = self._ours.get(ledger.key)
+            if ours is not None and ours.version == ledger.version:
+                del self._ours[ledger.key]
+            raise
 
     def _on_event(self, event: Event[PlacementLedger, _Seen]) -> None:
         if isinstance(event, Added | Modified):
             self._changed(event.object.key)
+        elif isinstance(event, Deleted) and event.last is not None:
+            key = event.last.ledger.key
+            ours = self._ours.get(key)
+            if ours is not None and ours.uid == event.uid:
+                del self._ours[key]

@@ -200,6 +200,7 @@ class WebhookDoor(Door):
         await self._ledgers.synced()
         _log.info("synced", policies=len(self._groups.policies), groups=len(self._groups.groups()))
         # What was loaded stays, and answers leave hardly any: looking for garbage only makes admissions wait.
+        gc.collect()
         gc.freeze()
         gc.set_threshold(_GARBAGE)
         self._endpoint.open()

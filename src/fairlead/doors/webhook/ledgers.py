@@ -35,7 +35,7 @@ __all__ = ["Ledgers", "Wish"]
 
 _log = structlog.get_logger(__name__)
 
-_TRIES = 32  # each lost race means that somebody else got on
+_TRIES = 32  # each lost race, but for the first, means that somebody else got on
 _NEVER_S = 1e12
 _BREATH_S = 0.001
 _TURNS = 3  # of the loop, from a request that has arrived to its wish: a busy machine is late to look for it
@@ -192,6 +192,7 @@ class Ledgers:
 
     async def _serve(self, key: GroupKey, line: _Line) -> None:
         """Write until nobody waits any more; one task per group at a time."""
+        batch: list[_Asked] = []
         try:
             while line.waiting:
                 await self._gather()
@@ -203,20 +204,21 @@ class Ledgers:
         finally:
             line.busy = False
             self._lines.pop(key, None)
-            for asked in line.waiting:
-                asked.done.cancel()
+            for asked in (*batch, *line.waiting):
+                asked.done.cancel()  # of whom there are any only if we were cancelled
 
     async def _gather(self) -> None:
-        """Let those come along who are admitted in the same breath: in a rush every write counts, the API
-        server's time as well as ours. Who is alone does not wait.
+        """Let those come along who are admitted in the same breath: in a rush, of whatever groups, every
+        write counts, the API server's time as well as ours. When nobody else is admitted nobody waits.
         """
-        ends = self._clock.now() + _GATHER_S
+        clock = asyncio.get_running_loop().time
+        ends = clock() + _GATHER_S
         asked, breath_s = self._asked, 0.0
         while True:
             await asyncio.sleep(breath_s)
             for _ in range(_TURNS):
                 await asyncio.sleep(0)
-            if self._asked == asked or self._clock.now() >= ends:
+            if self._asked == asked or clock() >= ends:
                 return
             asked, breath_s = self._asked, _BREATH_S
 
@@ -224,10 +226,6 @@ class Ledgers:
         """Give slots to all whose slot is within bounds; the others, who wait for news."""
         try:
             given, late = await self._swap(key, batch, line)
-        except asyncio.CancelledError:
-            for asked in batch:
-                asked.done.cancel()
-            raise
         except Exception as error:  # noqa: BLE001 (whoever asked is told; one pod must not end all others)
             if len(batch) > 1 and not isinstance(error, FairleadError):
                 # Somebody's pod makes us stumble: that is not to be the others' trouble.
@@ -256,7 +254,7 @@ class Ledgers:
         self, key: GroupKey, batch: list[_Asked], line: _Line
     ) -> tuple[list[tuple[_Asked, Placing]], list[_Asked]]:
         ledger = self.newest(key)
-        for _ in range(_TRIES):
+        for tried in range(_TRIES):
             after, given, late = self._sift(ledger, batch)
             if not given or (after.same_slots(ledger) and ledger.version):
                 return given, late
@@ -270,8 +268,12 @@ class Ledgers:
             except Unreachable as error:
                 self._metrics.writes.labels("unknown").inc()
                 _log.info("ledger_answer_lost", ledger=str(key), reason=str(error))
-            ledger = await self._copies.newer(ledger)
-            batch += line.next()  # as it must be written once more
+            if tried:
+                # Whose watch is behind would lose against every version in turn.
+                ledger = await self._copies.refresh(key)
+            else:
+                ledger = await self._copies.newer(ledger)
+                batch += line.next()  # who came meanwhile has all the other tries
         raise FairleadError(f"the ledger of {key} changes faster than we can write it")
 
     def _sift(
