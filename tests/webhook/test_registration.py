@@ -11,7 +11,7 @@ import pytest
 
 from fairlead.client.authority import Authority
 from fairlead.doors.webhook.keyring import SECRET
-from fairlead.doors.webhook.registration import CONFIGURATION, Where
+from fairlead.doors.webhook.registration import CONFIGURATION, Registration, Where
 from fairlead.errors import BadInput
 from support.admission import TIER, Tiered
 from support.manifests import pod
@@ -158,3 +158,31 @@ def test_a_base_address_keeps_its_path() -> None:
     assert Where(url="https://[::1]:9443").names.addresses == ("::1",)
     with pytest.raises(BadInput, match="no user"):
         Where(url="https://host:1/?a=b")
+
+
+async def test_an_outdated_authority_does_not_take_back_what_another_replica_published(
+    corner: Tiered,
+) -> None:
+    """One replica has read the Secret; before it publishes that, the other goes on and publishes both."""
+    where = Where(url="https://127.0.0.1:1")
+    async with corner.cluster.client() as client:
+        slow, fast = (
+            Registration(client, where, failure_policy="Ignore", exempt=("kube-system",)) for _ in range(2)
+        )
+        await slow.publish(b"old")
+        await slow.register()
+        await fast.publish(b"old")
+        await fast.register()
+        went_on = False
+
+        async def current() -> bool:
+            """As the Secret is read: the first time nobody has gone on, and then somebody does."""
+            nonlocal went_on
+            if went_on:
+                return False
+            went_on = True
+            assert await fast.publish(b"old and new")
+            return True
+
+        assert not await slow.publish(b"older", current)
+    assert base64.b64decode(hook(corner)["clientConfig"]["caBundle"]) == b"old and new"

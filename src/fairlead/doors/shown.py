@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,18 +20,25 @@ from fairlead.client.tls import load_pair
 from fairlead.doors.files import Stamp, stamp_of
 from fairlead.errors import ApiError, BadInput, Unreachable
 
-__all__ = ["Callers", "Files", "Shown", "Trust", "certified"]
+__all__ = ["Callers", "Current", "Files", "Shown", "Trust", "certified"]
 
 _log = structlog.get_logger(__name__)
 
 _LOOK_S = 5.0  # how often files are looked at
 
 
+Current = Callable[[], Awaitable[bool]]
+
+
 class Trust(Protocol):
     """Where authorities are published: the registration, if it is ours."""
 
-    async def publish(self, bundle: bytes) -> None:
-        """Have the API server trust these, and nobody else."""
+    async def publish(self, bundle: bytes, current: Current | None = None) -> bool:
+        """Have the API server trust these, and nobody else.
+
+        `current` is asked between looking at what it trusts and changing that: where it says that these
+        are outdated, nothing is changed, and the answer is no.
+        """
 
     async def trusts(self, authority: bytes) -> bool:
         """Whether who must trust it does; yes where nobody has registered."""

@@ -147,7 +147,13 @@ class OwnAuthority:
         # Who signed what is shown stays trusted, should somebody have put another authority in the Secret.
         before = self._shown[0].public if self._shown else b""
         stranger = before if before and before not in ring.bundle else b""
-        await trust.publish(ring.bundle + stranger)
+
+        async def current() -> bool:
+            return (await self._read())[1] == version
+
+        # Another replica may have gone on since: what it published must not be taken back.
+        if not await trust.publish(ring.bundle + stranger, current):
+            return 0.0
         if stranger:
             await asyncio.sleep(self._wait.total_seconds())
         self._renew(ring)

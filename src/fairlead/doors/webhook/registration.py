@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import structlog
 
 from fairlead.client.api import Client
+from fairlead.doors.shown import Current
 from fairlead.doors.webhook.certificates import Names
 from fairlead.doors.webhook.keyring import SECRET
 from fairlead.errors import ApiError, BadInput, Conflict, NotFound
@@ -97,10 +98,10 @@ class Registration:
         self._open = True
         await self._write()
 
-    async def publish(self, bundle: bytes) -> None:
+    async def publish(self, bundle: bytes, current: Current | None = None) -> bool:
         """See `Trust`."""
         self._bundle = bundle
-        await self._write()
+        return await self._write(current)
 
     async def trusts(self, authority: bytes) -> bool:
         """See `Trust`."""
@@ -112,24 +113,26 @@ class Registration:
         bundles = [base64.b64decode(hook["clientConfig"].get("caBundle", "")) for hook in hooks]
         return all(authority in bundle for bundle in bundles)
 
-    async def _write(self) -> None:
+    async def _write(self, current: Current | None = None) -> bool:
         if not self._ours or not self._open:
-            return
+            return True
         while True:
             try:
                 found = await self._client.get(_CONFIGURATIONS, CONFIGURATION)
             except NotFound:
                 found = None
+            wanted = self._wanted(found or {})
+            if wanted == found:
+                return True
+            if current is not None and not await current():
+                return False
             try:
                 if found is None:
-                    await self._client.create(_CONFIGURATIONS, self._wanted({}))
+                    await self._client.create(_CONFIGURATIONS, wanted)
                 else:
-                    wanted = self._wanted(found)
-                    if wanted == found:
-                        return
                     await self._client.replace(_CONFIGURATIONS, wanted)
                 _log.info("registered", name=CONFIGURATION, **self._where.client_config)
-                return
+                return True
             except (Conflict, NotFound):
                 continue  # another replica was faster: look at what it wrote
             except ApiError as error:
