@@ -131,6 +131,10 @@ class Files:
         self._show(pair)
         return bundle
 
+    async def current(self) -> bool:
+        """See `Certificates`: files are this process's own."""
+        return True
+
     async def run(self, trust: Trust | None = None) -> None:
         """Follow them for ever; their authority is published to `trust`.
 

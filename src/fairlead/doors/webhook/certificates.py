@@ -47,6 +47,9 @@ class Certificates(Protocol):
         Raises when there is none to be had.
         """
 
+    async def current(self) -> bool:
+        """Whether who was last named as to be trusted still is."""
+
     async def run(self, trust: Trust) -> None:
         """Follow changes for ever: new certificates are shown, authorities published."""
 
@@ -101,6 +104,7 @@ class OwnAuthority:
         self._wait = timedelta(seconds=wait_s)
         self._clock = clock
         self._shown: tuple[KeyPair, KeyPair] | None = None  # signer, what it signed
+        self._version = ""  # of the Secret that was last published
         self._changed = asyncio.Event()
 
     async def first(self) -> bytes:
@@ -108,7 +112,7 @@ class OwnAuthority:
         backoff = Backoff(self._client.rng)
         while True:
             try:
-                ring, _ = await self._read()
+                ring, self._version = await self._read()
                 self._renew(ring)
                 return ring.bundle
             except ApiError as error:
@@ -122,6 +126,10 @@ class OwnAuthority:
             except Unreachable as error:
                 _log.warning("certificate_delayed", reason=str(error))
             await asyncio.sleep(backoff.next_s())
+
+    async def current(self) -> bool:
+        """See `Certificates`."""
+        return (await self._read())[1] == self._version
 
     async def run(self, trust: Trust) -> None:
         """See `Certificates`."""
@@ -143,16 +151,13 @@ class OwnAuthority:
 
     async def _go_on(self, trust: Trust) -> float:
         """Do what the Secret asks for now; for how long nothing will have to be done."""
-        ring, version = await self._read()
+        ring, self._version = await self._read()
+        version = self._version
         # Who signed what is shown stays trusted, should somebody have put another authority in the Secret.
         before = self._shown[0].public if self._shown else b""
         stranger = before if before and before not in ring.bundle else b""
-
-        async def current() -> bool:
-            return (await self._read())[1] == version
-
         # Another replica may have gone on since: what it published must not be taken back.
-        if not await trust.publish(ring.bundle + stranger, current):
+        if not await trust.publish(ring.bundle + stranger, self.current):
             return 0.0
         if stranger:
             await asyncio.sleep(self._wait.total_seconds())

@@ -34,6 +34,7 @@ from fairlead.errors import ApiError, BadInput, Unreachable
 
 __all__ = ["Settings", "WebhookDoor"]
 
+_OUTDATED_S = 0.05  # until who follows the certificates has read the newer ones
 _GARBAGE = 50_000  # objects more than there were; about what a rush of a thousand pods takes
 
 _log = structlog.get_logger(__name__)
@@ -146,7 +147,7 @@ class WebhookDoor(Door):
         if self._callers is not None:
             self._callers.first()
         await ensure_crds(self._client, clock=self._around.clock)
-        await self._registration.publish(await self._certificates.first())
+        await self._registration.publish(await self._certificates.first(), self._certificates.current)
 
     def routes(self) -> Iterable[web.RouteDef]:
         """The path that the API server calls."""
@@ -215,8 +216,9 @@ class WebhookDoor(Door):
         backoff = Backoff(self._around.rng)
         while not self._registered:
             try:
-                await self._registration.register()
-                self._registered = True
+                self._registered = await self._registration.register()
+                if not self._registered:
+                    await asyncio.sleep(_OUTDATED_S)
             except (ApiError, Unreachable) as error:
                 wait_s = backoff.next_s(error.retry_after_s if isinstance(error, ApiError) else None)
                 _log.warning("not_registered", reason=str(error), wait_s=round(wait_s, 3))

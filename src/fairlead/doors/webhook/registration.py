@@ -91,17 +91,18 @@ class Registration:
         self._exempt = exempt
         self._ours = ours
         self._bundle = b""
+        self._current: Current | None = None
         self._open = False
 
-    async def register(self) -> None:
-        """From now on be called."""
+    async def register(self) -> bool:
+        """From now on be called; no: what was last published is outdated, and who follows it will write."""
         self._open = True
-        await self._write()
+        return await self._write()
 
     async def publish(self, bundle: bytes, current: Current | None = None) -> bool:
         """See `Trust`."""
-        self._bundle = bundle
-        return await self._write(current)
+        self._bundle, self._current = bundle, current
+        return await self._write()
 
     async def trusts(self, authority: bytes) -> bool:
         """See `Trust`."""
@@ -113,7 +114,7 @@ class Registration:
         bundles = [base64.b64decode(hook["clientConfig"].get("caBundle", "")) for hook in hooks]
         return all(authority in bundle for bundle in bundles)
 
-    async def _write(self, current: Current | None = None) -> bool:
+    async def _write(self) -> bool:
         if not self._ours or not self._open:
             return True
         while True:
@@ -121,11 +122,11 @@ class Registration:
                 found = await self._client.get(_CONFIGURATIONS, CONFIGURATION)
             except NotFound:
                 found = None
-            wanted = self._wanted(found or {})
-            if wanted == found:
+            if self._wanted(found or {}) == found:
                 return True
-            if current is not None and not await current():
+            if self._current is not None and not await self._current():
                 return False
+            wanted = self._wanted(found or {})  # of what is current now: it may have been published meanwhile
             try:
                 if found is None:
                     await self._client.create(_CONFIGURATIONS, wanted)
