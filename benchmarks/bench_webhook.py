@@ -7,7 +7,7 @@ at once without thinking, round by round in turn, in the same run. An admission 
 - as who creates the pods sees it, with all that the API server does besides;
 - as the API server counts it: only the mean, because the buckets of its histogram are too far apart;
 - as reviews sent straight to the replicas, all at once, over warm connections. Nobody makes pods then, and
-  whoever does nothing has nothing to wait for: that is stricter than what is promised, so more is allowed.
+  whoever does nothing has nothing to wait for: of the three this is the hardest to keep.
 
 A p99 is that of a round's 200; the rounds' median is compared, because the machine is shared, and a round in
 ten meets a collection of the API server's garbage. All rounds taken as one are told beside it.
@@ -55,7 +55,6 @@ CONCURRENT = 200
 WORKLOADS = 4
 ROUNDS = 10
 TARGET = 3.0
-STRICT_TARGET = 4.0
 SYSTEM = "kube-system"  # exempt, so that nothing of ours is in the way
 POLICY = """
 apiVersion: fairlead.dev/v1alpha1
@@ -120,30 +119,25 @@ def run() -> list[Row]:
     return [
         _row("creation, 200 at once, p99", idle.creations_s, ours.creations_s),
         _counted(idle.calls, ours.calls),
-        _row("review sent straight, 200 at once, p99", idle.reviews_s, ours.reviews_s, STRICT_TARGET),
+        _row("review sent straight, 200 at once, p99", idle.reviews_s, ours.reviews_s),
         Row(f"slots off by, {2 * ROUNDS} rounds", str(ours.off), "0", ours.off == 0),
     ]
 
 
-def _row(
-    name: str,
-    idle_s: Sequence[Sequence[float]],
-    ours_s: Sequence[Sequence[float]],
-    target: float = TARGET,
-) -> Row:
+def _row(name: str, idle_s: Sequence[Sequence[float]], ours_s: Sequence[Sequence[float]]) -> Row:
     few, many = (statistics.median(map(_p99, rounds)) for rounds in (idle_s, ours_s))
     idle_all, ours_all = (_p99([*itertools.chain(*rounds)]) for rounds in (idle_s, ours_s))
     besides = f" (as one: {ours_all * 1000:.0f} ms, {ours_all / idle_all:.2f}x)"
-    return _compared(name, few, many, target, besides)
+    return _compared(name, few, many, besides)
 
 
 def _counted(idle: Calls, ours: Calls) -> Row:
-    return _compared("admission as the API server counts it, mean", idle.mean_s, ours.mean_s, TARGET)
+    return _compared("admission as the API server counts it, mean", idle.mean_s, ours.mean_s)
 
 
-def _compared(name: str, few: float, many: float, target: float, besides: str = "") -> Row:
+def _compared(name: str, few: float, many: float, besides: str = "") -> Row:
     said = f"{many * 1000:.0f} ms, {many / few:.2f}x of {few * 1000:.0f} ms{besides}"
-    return Row(name, said, f"≤ {target:g}x of a webhook that does nothing", many <= target * few)
+    return Row(name, said, f"≤ {TARGET:g}x of a webhook that does nothing", many <= TARGET * few)
 
 
 def _p99(values: Sequence[float]) -> float:

@@ -8,6 +8,7 @@ import pytest
 
 from support.admission import Tiered, tiered
 from support.cluster import Cluster
+from support.policies import serve_policies
 
 
 @pytest.fixture
@@ -15,3 +16,10 @@ def corner(cluster: Cluster) -> Iterator[Tiered]:
     """The test's own nodes, policies and webhooks, on each kind of cluster."""
     with tiered(cluster) as own:
         yield own
+
+
+@pytest.fixture
+def served(cluster: Cluster) -> Cluster:
+    """A cluster that knows policies and ledgers."""
+    serve_policies(cluster)
+    return cluster

@@ -15,14 +15,7 @@ from fairlead.policy.groups import GroupKey
 from fairlead.policy.ledger import Ledger
 from fairlead.policy.names import LEDGERS
 from support.cluster import Cluster
-from support.policies import serve_policies
 from support.wire import PATIENCE_S
-
-
-@pytest.fixture
-def served(cluster: Cluster) -> Cluster:
-    serve_policies(cluster)
-    return cluster
 
 
 @pytest.fixture

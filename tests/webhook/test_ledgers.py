@@ -8,7 +8,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 import yaml
 
 from fairlead.client.api import Client
@@ -24,7 +23,7 @@ from fairlead.policy.rule import Tiers
 from support.cluster import Cluster
 from support.manifests import deployment
 from support.members import a_deployment
-from support.policies import plain_policy, policy, serve_policies
+from support.policies import plain_policy, policy
 from support.wire import PATIENCE_S
 
 
@@ -49,12 +48,6 @@ async def kept(client: Client, folder: Path) -> AsyncIterator[Ledgers]:
 
 def stumbles() -> int:
     raise ValueError("what nobody thought of")
-
-
-@pytest.fixture
-def served(cluster: Cluster) -> Cluster:
-    serve_policies(cluster)
-    return cluster
 
 
 def wishes_of_one_group(served: Cluster) -> list[Wish]:

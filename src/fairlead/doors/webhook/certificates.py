@@ -152,7 +152,6 @@ class OwnAuthority:
     async def _go_on(self, trust: Trust) -> float:
         """Do what the Secret asks for now; for how long nothing will have to be done."""
         ring, self._version = await self._read()
-        version = self._version
         # Who signed what is shown stays trusted, should somebody have put another authority in the Secret.
         before = self._shown[0].public if self._shown else b""
         stranger = before if before and before not in ring.bundle else b""
@@ -171,7 +170,7 @@ class OwnAuthority:
                 "rotation_waits", reason="the registration does not name the next authority in its caBundle"
             )
             return self._wait.total_seconds()
-        await self._client.replace(_SECRETS, secret_of(step, self._namespace, version))
+        await self._client.replace(_SECRETS, secret_of(step, self._namespace, self._version))
         _log.info("rotation_step", authorities=step.bundle.count(b"BEGIN"), switched=step.former != b"")
         return 0.0
 
