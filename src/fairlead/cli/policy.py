@@ -226,6 +226,7 @@ def _show_previews(found: Sequence[Preview], *, slots: bool) -> None:
     from rich.text import Text
 
     from fairlead.cli.showing import show_lines, show_table
+    from fairlead.policy.placing import in_words
 
     show_table(
         ("NAMESPACE", "WORKLOAD", "POLICY", "PODS", "SLOTS" if slots else "TIERS", "NOW", "NOTE"),
@@ -235,7 +236,7 @@ def _show_previews(found: Sequence[Preview], *, slots: bool) -> None:
                 Text(f"{one.subject.workload.kind}/{one.subject.workload.name}"),
                 Text(one.policy.name if one.policy is not None else "-", style="" if one.policy else "dim"),
                 Text(str(one.subject.pods)),
-                Text(_ranges(one) if slots else _numbers(one.counts)),
+                Text(in_words(one.slots()) if slots else _numbers(one.counts)),
                 Text(_numbers(one.now.actual) if one.now is not None and one.now.pods else "-"),
                 Text(_note(one)),
             )
@@ -263,21 +264,6 @@ def _note(one: Preview) -> str:
 
 def _numbers(counts: dict[str, int] | Any) -> str:
     return ", ".join(f"{name} {number}" for name, number in counts.items() if name) or "-"
-
-
-def _ranges(one: Preview) -> str:
-    """``on-demand 1,4-5; spot 2-3``."""
-    said = []
-    for tier, numbers in one.slots().items():
-        parts: list[list[int]] = []
-        for number in sorted(numbers):
-            if parts and parts[-1][1] == number - 1:
-                parts[-1][1] = number
-            else:
-                parts.append([number, number])
-        shown = ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in parts)
-        said.append(f"{tier or 'nowhere'} {shown}")
-    return "; ".join(said) or "-"
 
 
 def _plain(one: Preview) -> dict[str, Any]:

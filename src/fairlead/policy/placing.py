@@ -6,7 +6,7 @@ what they share is here, so that they agree. Applied again to a newer ledger it 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fairlead.policy.choice import Choice, choose_for, held_by_number
@@ -16,7 +16,7 @@ from fairlead.policy.model import PlacementPolicy
 from fairlead.policy.rule import Tiers
 from fairlead.policy.workloads import Workload
 
-__all__ = ["Placing", "place", "place_alone"]
+__all__ = ["Placing", "in_words", "place", "place_alone"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +92,25 @@ def place_alone(
     """The place of a pod that is alone in its group (`GroupKey.alone`): slot 1, without a ledger."""
     choice = choose_for(workload, policy, tiers, 1, others=0, unavailable=unavailable)
     return Placing(1, _somewhere(choice, policy, workload, unavailable))
+
+
+def in_words(slots: Mapping[str, Sequence[int]]) -> str:
+    """Slots by tier ("" for those that are in none), as people read them.
+
+    >>> in_words({"on-demand": [5, 1, 4], "spot": [2, 3], "": [6]})
+    'on-demand 1,4-5; spot 2-3; nowhere 6'
+    """
+    said = []
+    for tier, numbers in slots.items():
+        parts: list[list[int]] = []
+        for number in sorted(numbers):
+            if parts and parts[-1][1] == number - 1:
+                parts[-1][1] = number
+            else:
+                parts.append([number, number])
+        shown = ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in parts)
+        said.append(f"{tier or 'nowhere'} {shown}")
+    return "; ".join(said) or "-"
 
 
 def _for_certain(

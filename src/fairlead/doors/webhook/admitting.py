@@ -19,6 +19,7 @@ from fairlead.doors.marks import LiveMarks
 from fairlead.doors.webhook.ledgers import Ledgers, Wish
 from fairlead.doors.webhook.metrics import Metrics
 from fairlead.doors.webhook.server import Answer
+from fairlead.doors.webhook.telling import tell
 from fairlead.errors import BadObject, FairleadError
 from fairlead.kube.decode import convert
 from fairlead.kube.meta import Object, ObjectMeta
@@ -102,31 +103,19 @@ class Admission:
         if place.key.alone:
             # Nobody would learn from it how a tier is: it may go to all further tiers from the start.
             placing = place_alone(place.policy, place.workload, tiers, unavailable=unavailable)
+            if not dry_run:
+                tell(self._metrics, [(place, placing)])
         else:
             wish = Wish(place, tiers, await self._token(read, place), unavailable, self._bound(read, place))
             if dry_run:
                 placing = self._ledgers.preview(wish)
             else:
                 placing = await self._ledgers.take(await self._trying(wish))
-        return self._answer(pod, read, place, placing, dry_run=dry_run)
+        return self._answer(pod, place, placing)
 
-    def _answer(
-        self, pod: dict[str, Any], read: Pod, place: Place, placing: Placing, *, dry_run: bool
-    ) -> Answer:
-        policy, tier = place.policy, placing.choice.tier
-        steps = patch(pod, policy, placing, place.workload, self._schedulers)
-        name = policy.spec.tiers[tier].name if tier is not None else ""
-        if not dry_run:
-            self._metrics.slots.labels(policy.name, name).inc()
-            _log.info(
-                "admitted",
-                group=str(place.key),
-                pod=read.metadata.name or read.metadata.generate_name,
-                slot=placing.slot,
-                tier=name,
-                why=placing.choice.why,
-            )
-        return Answer(tuple(steps.operations), warnings_of(pod, policy, placing))
+    def _answer(self, pod: dict[str, Any], place: Place, placing: Placing) -> Answer:
+        steps = patch(pod, place.policy, placing, place.workload, self._schedulers)
+        return Answer(tuple(steps.operations), warnings_of(pod, place.policy, placing))
 
     async def _token(self, pod: Pod, place: Place) -> str:
         """The token of an earlier call for the same pod, whichever replica answered it; else a new one."""

@@ -25,6 +25,7 @@ from fairlead.client.clock import WALL_CLOCK, Clock
 from fairlead.doors.grouping import GroupsOfPods, Place
 from fairlead.doors.webhook.copies import Copies
 from fairlead.doors.webhook.metrics import Metrics
+from fairlead.doors.webhook.telling import tell
 from fairlead.errors import Conflict, FairleadError, NotFound, Unreachable
 from fairlead.policy.groups import GroupKey
 from fairlead.policy.ledger import EXPIRY_S, Ledger, Sightings
@@ -236,6 +237,7 @@ class Ledgers:
             return []
         if given:
             self._metrics.batch.observe(len(given))
+            tell(self._metrics, [(asked.wish.place, placing) for asked, placing in given])
         now = self._clock.now()
         for asked, placing in given:
             if not asked.done.done():

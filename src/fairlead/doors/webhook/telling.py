@@ -1,0 +1,37 @@
+"""What is told of slots that were given: one line and one count for all who were admitted together.
+
+A line for every pod would say little more, a pod having no name yet, and cost as much as its patch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import structlog
+
+from fairlead.doors.grouping import Place
+from fairlead.doors.webhook.metrics import Metrics
+from fairlead.policy.placing import Placing, in_words
+
+__all__ = ["tell"]
+
+_log = structlog.get_logger(__name__)
+
+
+def tell(metrics: Metrics, given: Sequence[tuple[Place, Placing]]) -> None:
+    """Of slots that were given in one group."""
+    by_tier: dict[str, list[int]] = {}
+    for place, placing in given:
+        tier = placing.choice.tier
+        name = "" if tier is None else place.policy.spec.tiers[tier].name
+        by_tier.setdefault(name, []).append(placing.slot)
+    key = given[0][0].key
+    for name, slots in by_tier.items():
+        metrics.slots.labels(key.policy, name).inc(len(slots))
+    _log.info(
+        "admitted",
+        group=str(key),
+        pods=len(given),
+        slots=in_words(by_tier),
+        why=", ".join(sorted({placing.choice.why for _, placing in given})),
+    )
