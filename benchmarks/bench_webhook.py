@@ -55,7 +55,7 @@ from fairlead.rig.controlplane import ControlPlane
 
 CONCURRENT = 200
 WORKLOADS = 4
-ROUNDS = 10
+ROUNDS = 25
 TARGET = 3.0
 SYSTEM = "kube-system"  # exempt, so that nothing of ours is in the way
 POLICY = """
