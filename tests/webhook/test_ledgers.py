@@ -56,7 +56,7 @@ def wishes_of_one_group(served: Cluster) -> list[Wish]:
     uid = served.create(deployment("web", 0))["metadata"]["uid"]
     workload = replace(a_deployment(10), namespace=served.namespace, uid=uid)
     place = Place(used, workload, GroupKey(used.name, served.namespace, "Deployment/web", "r1"))
-    return [Wish(place, Tiers(used.spec.tiers), f"token-{number}") for number in range(4)]
+    return [Wish("web-", place, Tiers(used.spec.tiers), f"token-{number}") for number in range(4)]
 
 
 async def test_who_comes_in_the_same_breath_comes_along_in_one_write(served: Cluster, tmp_path: Path) -> None:

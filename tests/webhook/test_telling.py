@@ -16,7 +16,7 @@ from support.policies import policy
 def test_who_is_admitted_together_is_told_in_one_line_and_counted_by_tier() -> None:
     metrics, place = Metrics(), Place(policy(), a_deployment(10), KEY)
     choices = (Choice(1, "rule"), Choice(0, "rule"), Choice(0, "rule"), Choice(1, "fallback"))
-    given = [(place, Placing(slot, choice, "t")) for slot, choice in enumerate(choices, start=1)]
+    given = [("web-", place, Placing(slot, choice, "t")) for slot, choice in enumerate(choices, start=1)]
     with capture_logs() as told:
         tell(metrics, given)
     assert told == [
@@ -24,6 +24,7 @@ def test_who_is_admitted_together_is_told_in_one_line_and_counted_by_tier() -> N
             "event": "admitted",
             "log_level": "info",
             "group": "web: default Deployment/web (r1)",
+            "pod": "web-",
             "pods": 4,
             "slots": "on-demand 1,4; spot 2-3",
             "why": "fallback, rule",
@@ -37,6 +38,14 @@ def test_who_is_admitted_together_is_told_in_one_line_and_counted_by_tier() -> N
 def test_a_slot_without_a_tier_is_told_as_nowhere() -> None:
     metrics, place = Metrics(), Place(policy(), a_deployment(10), KEY)
     with capture_logs() as told:
-        tell(metrics, [(place, Placing(7, Choice(None, "full"), "t"))])
+        tell(metrics, [("web-", place, Placing(7, Choice(None, "full"), "t"))])
     assert told[0]["slots"] == "nowhere 7"
     assert b'fairlead_slots_taken_total{policy="web",tier=""} 1.0' in metrics.text()
+
+
+def test_of_many_names_a_line_has_the_first() -> None:
+    place = Place(policy(), a_deployment(10), KEY)
+    given = [(f"db-{slot}", place, Placing(slot, Choice(0, "rule"), "t")) for slot in (5, 4, 3, 2, 1)]
+    with capture_logs() as told:
+        tell(Metrics(), given)
+    assert told[0]["pod"] == "db-1, db-2, db-3 and 2 more"

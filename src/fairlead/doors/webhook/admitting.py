@@ -97,16 +97,17 @@ class Admission:
             said = f"its owner {owner.kind} {owner.name} ({owner.uid or 'no uid'}) does not exist"
             _log.info("owner_absent", namespace=namespace, pod=read.metadata.name, reason=said)
             return Answer(warnings=(f"no policy was applied: {said}",))
-        labels = read.metadata.labels
-        tiers = self._groups.tiers(place, labels, coming=True)
+        name = read.metadata.name or read.metadata.generate_name
+        tiers = self._groups.tiers(place, read.metadata.labels, coming=True)
         unavailable = self._marks.unavailable(place.policy.name)
         if place.key.alone:
             # Nobody would learn from it how a tier is: it may go to all further tiers from the start.
             placing = place_alone(place.policy, place.workload, tiers, unavailable=unavailable)
             if not dry_run:
-                tell(self._metrics, [(place, placing)])
+                tell(self._metrics, [(name, place, placing)])
         else:
-            wish = Wish(place, tiers, await self._token(read, place), unavailable, self._bound(read, place))
+            token = await self._token(read, place)
+            wish = Wish(name, place, tiers, token, unavailable, self._bound(read, place))
             if dry_run:
                 placing = self._ledgers.preview(wish)
             else:

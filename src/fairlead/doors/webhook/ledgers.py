@@ -70,11 +70,12 @@ def _unbounded() -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """A pod that wants a slot; `unavailable` are names of tiers to skip.
+    """A pod that wants a slot, by its name or how that will begin; `unavailable` are names of tiers to skip.
 
     `bound` tells how many pods the group is to have as far as is known now, None when it is not.
     """
 
+    pod: str
     place: Place
     tiers: Tiers
     token: str
@@ -237,7 +238,7 @@ class Ledgers:
             return []
         if given:
             self._metrics.batch.observe(len(given))
-            tell(self._metrics, [(asked.wish.place, placing) for asked, placing in given])
+            tell(self._metrics, [(asked.wish.pod, asked.wish.place, placing) for asked, placing in given])
         now = self._clock.now()
         for asked, placing in given:
             if not asked.done.done():

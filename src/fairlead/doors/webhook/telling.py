@@ -1,6 +1,6 @@
 """What is told of slots that were given: one line and one count for all who were admitted together.
 
-A line for every pod would say little more, a pod having no name yet, and cost as much as its patch.
+A line for every pod would say little more, most pods having no name yet, and cost as much as its patch.
 """
 
 from __future__ import annotations
@@ -18,20 +18,25 @@ __all__ = ["tell"]
 _log = structlog.get_logger(__name__)
 
 
-def tell(metrics: Metrics, given: Sequence[tuple[Place, Placing]]) -> None:
-    """Of slots that were given in one group."""
+_MOST = 3  # names in a line
+
+
+def tell(metrics: Metrics, given: Sequence[tuple[str, Place, Placing]]) -> None:
+    """Of slots that were given in one group; to pods by name, or by how their names will begin."""
     by_tier: dict[str, list[int]] = {}
-    for place, placing in given:
+    for _, place, placing in given:
         tier = placing.choice.tier
         name = "" if tier is None else place.policy.spec.tiers[tier].name
         by_tier.setdefault(name, []).append(placing.slot)
-    key = given[0][0].key
+    key = given[0][1].key
+    names = sorted({name for name, _, _ in given})
     for name, slots in by_tier.items():
         metrics.slots.labels(key.policy, name).inc(len(slots))
     _log.info(
         "admitted",
         group=str(key),
+        pod=", ".join(names[:_MOST]) + (f" and {len(names) - _MOST} more" if len(names) > _MOST else ""),
         pods=len(given),
         slots=in_words(by_tier),
-        why=", ".join(sorted({placing.choice.why for _, placing in given})),
+        why=", ".join(sorted({placing.choice.why for _, _, placing in given})),
     )
