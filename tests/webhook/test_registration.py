@@ -8,7 +8,9 @@ import sys
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
+from fairlead.client.api import Client
 from fairlead.client.authority import Authority
 from fairlead.doors.webhook.keyring import SECRET
 from fairlead.doors.webhook.registration import CONFIGURATION, Registration, Where
@@ -17,6 +19,8 @@ from support.admission import TIER, Tiered
 from support.manifests import pod
 
 KIND = "MutatingWebhookConfiguration"
+ONE = Where(url="https://127.0.0.1:1")
+OTHERS = [Where(url="https://127.0.0.1:2"), Where(service="hook", namespace="kube-system", port=8443)]
 
 
 def fairlead(corner: Tiered, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -33,6 +37,10 @@ def hook(corner: Tiered) -> dict[str, Any]:
 
 def secret(corner: Tiered) -> int:
     return corner.cluster.wire.request("GET", f"/api/v1/namespaces/{corner.system}/secrets/{SECRET}").status
+
+
+def at(client: Client, where: Where) -> Registration:
+    return Registration(client, where, failure_policy="Ignore", exempt=("kube-system",))
 
 
 def test_it_is_called_for_pods_of_all_namespaces_but_two(corner: Tiered) -> None:
@@ -164,11 +172,8 @@ async def test_an_outdated_authority_does_not_take_back_what_another_replica_pub
     corner: Tiered,
 ) -> None:
     """One replica has read the Secret; before it publishes that, the other goes on and publishes both."""
-    where = Where(url="https://127.0.0.1:1")
     async with corner.cluster.client() as client:
-        slow, fast = (
-            Registration(client, where, failure_policy="Ignore", exempt=("kube-system",)) for _ in range(2)
-        )
+        slow, fast = at(client, ONE), at(client, ONE)
         await slow.publish(b"old")
         await slow.register()
         await fast.publish(b"old")
@@ -186,3 +191,54 @@ async def test_an_outdated_authority_does_not_take_back_what_another_replica_pub
 
         assert not await slow.publish(b"older", current)
     assert base64.b64decode(hook(corner)["clientConfig"]["caBundle"]) == b"old and new"
+
+
+@pytest.mark.parametrize("other", OTHERS, ids=["url", "service"])
+async def test_who_registers_last_is_called_and_nobody_takes_it_back(corner: Tiered, other: Where) -> None:
+    async with corner.cluster.client() as client:
+        first, second = at(client, ONE), at(client, other)
+        with capture_logs() as told:
+            await first.register()
+        assert [line["event"] for line in told] == ["registered"]
+
+        with capture_logs() as told:
+            await second.publish(b"theirs")
+            await second.register()
+        (taken,) = (line for line in told if line["log_level"] == "warning")
+        assert taken["event"] == "registration_taken_over"
+        assert (taken["was"], taken["now"]) == (ONE.address, other.address)
+
+        with capture_logs() as told:
+            for bundle in (b"ours", b"ours, renewed"):
+                assert await first.publish(bundle)
+        (lost,) = told
+        assert (lost["event"], lost["there"]) == ("registered_elsewhere", other.address)
+        assert "restart it" in lost["reason"]
+        assert hook(corner)["clientConfig"].items() > other.client_config.items()
+        assert corner.trusted() == b"theirs"
+
+
+async def test_an_entry_that_was_lost_and_is_gone_is_made_again(corner: Tiered) -> None:
+    async with corner.cluster.client() as client:
+        first, second = at(client, ONE), at(client, OTHERS[0])
+        await first.register()
+        await second.register()
+        await first.publish(b"ours")
+        corner.cluster.delete(KIND, CONFIGURATION)
+        with capture_logs() as told:
+            await first.publish(b"ours")
+    assert [line["event"] for line in told] == ["registered"]
+    assert hook(corner)["clientConfig"]["url"] == ONE.client_config["url"]
+
+
+@pytest.mark.parametrize("where", [ONE, OTHERS[1]], ids=["url", "service"])
+async def test_replicas_at_one_address_publish_in_turn_and_say_nothing(corner: Tiered, where: Where) -> None:
+    async with corner.cluster.client() as client:
+        first, second = at(client, where), at(client, where)
+        with capture_logs() as told:
+            await first.register()
+            await second.register()
+            for replica, bundle in ((first, b"old"), (second, b"old and new"), (first, b"new")):
+                await replica.publish(bundle)
+                assert corner.trusted() == bundle
+    assert {line["event"] for line in told} == {"registered"}

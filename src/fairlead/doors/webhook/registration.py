@@ -3,6 +3,9 @@
 It is written only when it says something else than we want, and what others put in (cert-manager's
 caBundle, annotations) stays. Nothing is registered before there is somebody to answer: an API server
 that calls into the void delays every pod of the cluster.
+
+There is one entry per cluster, so whoever starts last has it: an address may change. Who had it before does
+not take it back, or two processes would take it from each other for ever.
 """
 
 from __future__ import annotations
@@ -30,6 +33,10 @@ CONFIGURATION = "fairlead"
 PATH = "/admit"
 HOOK = "pods.fairlead.dev"
 _TIMEOUT_S = 10
+_ELSEWHERE = (
+    "there is one registration per cluster, and another process has it, so this one is not called: "
+    "restart it to have it back, or stop it"
+)
 _MAKE_IT = "; have somebody make it who may (kubectl apply -k deploy/webhook, or deploy/serve)"
 _CONFIGURATIONS = known("MutatingWebhookConfiguration")
 _SECRETS = known("Secret")
@@ -61,6 +68,11 @@ class Where:
         service = {"name": self.service, "namespace": self.namespace, "path": PATH, "port": self.port}
         return {"service": service}
 
+    @property
+    def address(self) -> str:
+        """What is called, in one word."""
+        return _address(self.client_config)
+
     def _host(self) -> str:
         try:
             parts = urlsplit(self.url)
@@ -79,6 +91,9 @@ class Where:
 class Registration:
     """Our entry at the API server. `publish` takes effect from `register` on, because before that nobody
     may be called; cancelled half-way, the entry is either the old or the new one.
+
+    Without the entry we stay ready: other doors of the process are still needed, and the address there may be
+    another way to us.
     """
 
     def __init__(
@@ -93,6 +108,8 @@ class Registration:
         self._bundle = b""
         self._current: Current | None = None
         self._open = False
+        self._had = False  # the entry was ours: who has it now started later
+        self._lost_to = ""  # of whom that was told
 
     async def register(self) -> bool:
         """From now on be called; no: what was last published is outdated, and who follows it will write."""
@@ -122,7 +139,17 @@ class Registration:
                 found = await self._client.get(_CONFIGURATIONS, CONFIGURATION)
             except NotFound:
                 found = None
+            there = _address(_hook(found or {}).get("clientConfig", {}))
+            foreign = there not in ("", self._where.address)
+            if foreign and self._had:
+                if there != self._lost_to:
+                    self._lost_to = there
+                    _log.warning(
+                        "registered_elsewhere", there=there, ours=self._where.address, reason=_ELSEWHERE
+                    )
+                return True
             if self._wanted(found or {}) == found:
+                self._have()
                 return True
             if self._current is not None and not await self._current():
                 return False
@@ -132,7 +159,10 @@ class Registration:
                     await self._client.create(_CONFIGURATIONS, wanted)
                 else:
                     await self._client.replace(_CONFIGURATIONS, wanted)
+                if foreign:
+                    _log.warning("registration_taken_over", was=there, now=self._where.address)
                 _log.info("registered", name=CONFIGURATION, **self._where.client_config)
+                self._have()
                 return True
             except (Conflict, NotFound):
                 continue  # another replica was faster: look at what it wrote
@@ -144,11 +174,12 @@ class Registration:
                     ) from error
                 raise
 
+    def _have(self) -> None:
+        self._had, self._lost_to = True, ""
+
     def _wanted(self, found: dict[str, Any]) -> dict[str, Any]:
         """What is there, changed where it says something else than we want."""
-        old: dict[str, Any] = next(
-            (hook for hook in found.get("webhooks") or [] if hook.get("name") == HOOK), {}
-        )
+        old = _hook(found)
         held = old.get("clientConfig", {}).get("caBundle")
         bundle = base64.b64encode(self._bundle).decode() if self._bundle else held
         client_config = self._where.client_config | ({"caBundle": bundle} if bundle else {})
@@ -201,3 +232,16 @@ async def unregister(client: Client, system_namespace: str) -> list[str]:
         except NotFound:
             pass  # taken away before
     return gone
+
+
+def _hook(found: dict[str, Any]) -> dict[str, Any]:
+    hooks: list[dict[str, Any]] = found.get("webhooks") or []
+    return next((hook for hook in hooks if hook.get("name") == HOOK), {})
+
+
+def _address(client_config: dict[str, Any]) -> str:
+    """Where a configuration leads to, whoever is trusted there; nothing where it leads nowhere."""
+    if service := client_config.get("service"):
+        host = f"{service['name']}.{service['namespace']}.svc:{service.get('port', 443)}"
+        return f"https://{host}{service.get('path', '')}"
+    return str(client_config.get("url", ""))
