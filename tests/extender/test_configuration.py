@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from fairlead.client.authority import Authority
+from fairlead.doors.extender.configuration import Wanted, written
 from fairlead.rig.processes import free_ports
 from fairlead.world.patches.json_patch import json_patch
 from support.admission import exact
 from support.cluster import Cluster, RealHost
 from support.extender import Extended, extended
+
+NAME = "fairlead-extender.fairlead-system.svc"
 
 
 def printed(*arguments: str, code: int = 0) -> str:
@@ -150,12 +158,50 @@ def test_the_address_is_the_services_cluster_ip(cluster: Cluster) -> None:
         "metadata": {"name": "fairlead-extender"},
         "spec": {"ports": [{"port": 9444}], "selector": {"app": "fairlead"}},
     }
-    made = cluster.create(service)
+    address = f"{cluster.create(service)['spec']['clusterIP']}:9444"
     flags = (f"--kubeconfig={cluster.kubeconfig}", f"--system-namespace={cluster.namespace}")
     (config,) = documents(*flags)
 
-    assert config["extenders"][0]["urlPrefix"] == f"http://{made['spec']['clusterIP']}:9444"
+    assert config["extenders"][0]["urlPrefix"] == f"http://{address}"
     assert "no Service other" in printed(*flags, "--service=other", code=2)
+
+    # Certificates have its name, not its address.
+    name = f"fairlead-extender.{cluster.namespace}.svc"
+    text = printed(*flags, "--https", "--ca-file=/fl/ca.pem")
+    (entry,) = yaml.safe_load(text)["extenders"]
+    assert entry["urlPrefix"] == f"https://{address}"
+    assert entry["tlsConfig"] == {"caFile": "/fl/ca.pem", "serverName": name}
+    assert f"--cacert /fl/ca.pem --connect-to {name}:9444:{address} https://{name}:9444/readyz" in text
+    (config,) = documents(*flags, "--https")
+    assert config["extenders"][0]["tlsConfig"] == {"insecure": True}
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="runs curl")
+def test_the_printed_check_says_ok_only_where_kube_schedulers_tls_would(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    (port,) = free_ports(1)
+    authority = Authority()
+    pair = authority.server([NAME], [])
+    files = {"ca.pem": authority.pair.public, "tls.crt": pair.public, "tls.key": pair.private}
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    named = Wanted(f"https://127.0.0.1:{port}", str(tmp_path / "ca.pem"), server_name=NAME)
+
+    def check(wanted: Wanted) -> tuple[int, str]:
+        found = re.search(r"^#   (curl .*/readyz)$", written(wanted, kubeadm=False), re.MULTILINE)
+        assert found
+        done = subprocess.run(shlex.split(found[1]), capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout
+
+    with extended(cluster, port) as own:
+        own.run(
+            arguments=(f"--tls-cert-file={tmp_path / 'tls.crt'}", f"--tls-key-file={tmp_path / 'tls.key'}")
+        )
+        assert check(named) == (0, "ok")
+        # curl's 60: the certificate is for somebody else.
+        assert check(replace(named, server_name="other.fairlead-system.svc")) == (60, "")
+        assert check(replace(named, server_name="")) == (60, "")
 
 
 @pytest.fixture

@@ -34,16 +34,23 @@ def test_a_scheduler_that_sends_whole_nodes_gets_the_same_splits(real_host: Real
 def test_both_ends_of_https_verify_each_other(real_host: RealHost, tmp_path: Path) -> None:
     (port,) = free_ports(1)
     cluster = Cluster(real_host)
-    callers = Authority()
+    # As behind a Service: called by address, certified by name only.
+    service = "fairlead-extender.fairlead-system.svc"
+    servers, callers = Authority(), Authority()
+    (tmp_path / "servers.pem").write_bytes(servers.pair.public)
     (tmp_path / "callers.pem").write_bytes(callers.pair.public)
-    for name, pair in (("server", real_host.serving_pair()), ("client", callers.client("kube-scheduler"))):
+    for name, pair in (
+        ("server", servers.server([service], [])),
+        ("client", callers.client("kube-scheduler")),
+    ):
         (tmp_path / f"{name}.crt").write_bytes(pair.public)
         (tmp_path / f"{name}.key").write_bytes(pair.private)
     wanted = Wanted(
         f"https://127.0.0.1:{port}",
-        str(real_host.plane.ca_file),
+        str(tmp_path / "servers.pem"),
         cert_file=str(tmp_path / "client.crt"),
         key_file=str(tmp_path / "client.key"),
+        server_name=service,
     )
     flags = (
         f"--tls-cert-file={tmp_path / 'server.crt'}",
@@ -54,7 +61,8 @@ def test_both_ends_of_https_verify_each_other(real_host: RealHost, tmp_path: Pat
         corner.nodes()
         corner.run(arguments=flags)
         # Who shows nothing is told so, and is no scheduler.
-        anybody = ssl.create_default_context(cadata=real_host.ca_pem.decode())
+        anybody = ssl.create_default_context(cadata=servers.pair.public.decode())
+        anybody.check_hostname = False  # http.client cannot expect another name than it calls
         connection = http.client.HTTPSConnection("127.0.0.1", port, context=anybody, timeout=PATIENCE_S)
         connection.request("POST", "/filter", "{}")
         answer = connection.getresponse()

@@ -102,7 +102,9 @@ Examples:
     metavar="NAME",
     help="The Service before us, in the system namespace.",
 )
-@click.option("--https", is_flag=True, help="The Service speaks HTTPS.")
+@click.option(
+    "--https", is_flag=True, help="The Service speaks HTTPS, with a certificate for NAME.NAMESPACE.svc."
+)
 @click.option(
     "--ca-file",
     default="",
@@ -148,30 +150,33 @@ def config(
     if url and https:
         raise BadInput("--https goes with --service; --url says it itself: https://HOST:PORT")
     options = replace(options, **{name: value for name, value in given.items() if value})
+    # Who gives an address knows what its certificate says.
+    address, name = (url, "") if url else _service_address(options, service, https=https)
     wanted = Wanted(
-        url or _service_url(options, service, https=https),
+        address,
         ca_file,
         scheduler_kubeconfig,
         cert_file=client_cert_file,
         key_file=client_key_file,
+        server_name=name,
     )
     click.echo(written(wanted, kubeadm=kubeadm), nl=False)
 
 
-def _service_url(options: Options, service: str, *, https: bool) -> str:
+def _service_address(options: Options, service: str, *, https: bool) -> tuple[str, str]:
     from fairlead.client import config as kubeconfig
     from fairlead.client.api import Client
     from fairlead.client.connection import Connection
-    from fairlead.doors.extender.configuration import service_url
+    from fairlead.doors.extender.configuration import service_address
     from fairlead.doors.running import configure_logging, event_loop, own_namespace
 
     configure_logging(options.log_format, options.log_level)  # or it would go to standard output
 
-    async def look() -> str:
+    async def look() -> tuple[str, str]:
         target = kubeconfig.load(options.kubeconfig or None, context=options.context or None)
         async with Connection(target) as connection:
             namespace = options.system_namespace or own_namespace()
-            return await service_url(Client(connection), namespace, service, https=https)
+            return await service_address(Client(connection), namespace, service, https=https)
 
     with event_loop() as runner:
         return runner.run(look())

@@ -1,12 +1,14 @@
 """What kube-scheduler must be told to call us, as files with comments that say how to use them.
 
 The address is the subtle thing: a kube-scheduler of kubeadm runs on the host's network with the host's
-DNS, where no ``*.svc`` name resolves, and ``ignorable: true`` hides that. Hence an IP address.
+DNS, where no ``*.svc`` name resolves, and ``ignorable: true`` hides that. Hence an IP address; and since
+certificates have the Service's name but not its address, TLS is told to expect that name.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import shlex
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,7 +21,14 @@ from fairlead.errors import BadInput, NotFound
 from fairlead.kube.meta import Object, ObjectMeta
 from fairlead.kube.resources import known
 
-__all__ = ["Wanted", "extender_entry", "kubeadm_patch", "scheduler_configuration", "service_url", "written"]
+__all__ = [
+    "Wanted",
+    "extender_entry",
+    "kubeadm_patch",
+    "scheduler_configuration",
+    "service_address",
+    "written",
+]
 
 FILE = "/etc/kubernetes/fairlead-scheduler.yaml"
 PATCH_FILE = "kube-scheduler+json.yaml"
@@ -41,6 +50,8 @@ class Wanted:
     cert_file: str = ""
     key_file: str = ""
     """What kube-scheduler shows us, where we ask for it."""
+    server_name: str = ""
+    """What our certificate is for, where that is not the host of `url`."""
 
     def __post_init__(self) -> None:
         """Refuse an address that kube-scheduler could not use."""
@@ -68,6 +79,11 @@ class Wanted:
         for flag, file in files.items():
             if file and not file.startswith("/"):
                 raise BadInput(f"{flag}: {file!r} must be a whole path, of a file where kube-scheduler runs")
+
+    @property
+    def https(self) -> bool:
+        """Whether TLS is spoken."""
+        return urlsplit(self.url).scheme == "https"
 
     @property
     def resolves_everywhere(self) -> bool:
@@ -101,8 +117,10 @@ class _Service(Object, frozen=True):
     spec: _ServiceSpec = _ServiceSpec()
 
 
-async def service_url(client: Client, namespace: str, name: str, *, https: bool = False) -> str:
-    """The address of the extender's Service that resolves on every host."""
+async def service_address(
+    client: Client, namespace: str, name: str, *, https: bool = False
+) -> tuple[str, str]:
+    """The URL of the extender's Service that works on every host, and the name in its certificate."""
     try:
         service = await client.get(known("Service"), name, namespace, kind=_Service)
     except NotFound:
@@ -114,7 +132,8 @@ async def service_url(client: Client, namespace: str, name: str, *, https: bool 
     if address in ("", "None") or not service.spec.ports:
         raise BadInput(f"Service {namespace}/{name} has no ClusterIP or no port: give the address with --url")
     host = f"[{address}]" if ":" in address else address
-    return f"{'https' if https else 'http'}://{host}:{service.spec.ports[0].port}"
+    url = f"{'https' if https else 'http'}://{host}:{service.spec.ports[0].port}"
+    return url, f"{name}.{namespace}.svc"
 
 
 def extender_entry(wanted: Wanted) -> dict[str, Any]:
@@ -127,9 +146,12 @@ def extender_entry(wanted: Wanted) -> dict[str, Any]:
         "ignorable": wanted.ignorable,
         "httpTimeout": "5s",
     }
-    if wanted.url.startswith("https"):
+    if wanted.https:
         found["enableHTTPS"] = True
+        # client-go refuses `caFile` beside `insecure`, and no name matters where nothing is verified.
         found["tlsConfig"] = {"caFile": wanted.ca_file} if wanted.ca_file else {"insecure": True}
+        if wanted.ca_file and wanted.server_name:
+            found["tlsConfig"]["serverName"] = wanted.server_name
         if wanted.cert_file:
             found["tlsConfig"] |= {"certFile": wanted.cert_file, "keyFile": wanted.key_file}
     return found
@@ -187,7 +209,7 @@ def written(wanted: Wanted, *, kubeadm: bool) -> str:
     parts = [_KUBEADM_HEAD if kubeadm else _HEAD]
     if not wanted.resolves_everywhere:
         parts.append(_NAMED)
-    if wanted.url.startswith("https") and not wanted.ca_file:
+    if wanted.https and not wanted.ca_file:
         parts.append(_UNVERIFIED)
     parts.append(block(scheduler_configuration(wanted)))
     if kubeadm:
@@ -195,9 +217,25 @@ def written(wanted: Wanted, *, kubeadm: bool) -> str:
             _KUBEADM_VOLUME.replace("NAME", name).replace("FILE", file) for name, file in _mounted(wanted)
         )
         parts += [_KUBEADM_PATCH, block(kubeadm_patch(wanted)), _KUBEADM_MORE + volumes]
-    verify = _VERIFY.replace("URL", wanted.url.rstrip("/"))
-    parts.append(verify.replace("ROLLBACK", _KUBEADM_BACK if kubeadm else _BACK))
+    parts.append(_VERIFY.format(readyz=_curl(wanted, "readyz"), metrics=_curl(wanted, "metrics")))
+    parts.append(_KUBEADM_BACK if kubeadm else _BACK)
     return "".join(parts)
+
+
+def _curl(wanted: Wanted, path: str) -> str:
+    """A request that verifies what kube-scheduler will, so that it does not say ok where that one fails."""
+    url = wanted.url.rstrip("/")
+    trust: list[str] = []
+    if wanted.ca_file:
+        trust = ["--cacert", wanted.ca_file]
+        if wanted.server_name:
+            there = urlsplit(url)
+            named = f"{wanted.server_name}:{there.port or 443}"
+            trust += ["--connect-to", f"{named}:{there.netloc}"]
+            url = f"https://{named}{there.path}"
+    elif wanted.https:
+        trust = ["--insecure"]
+    return shlex.join(["curl", "-sS", *trust, f"{url}/{path}"])
 
 
 _HEAD = """\
@@ -241,16 +279,16 @@ _KUBEADM_VOLUME = """\
 _VERIFY = """\
 #
 # Verify, from where kube-scheduler runs (a control-plane node):
-#   curl -sk URL/readyz
+#   {readyz}
 #     says ok
-#   curl -sk URL/metrics | grep ^fairlead_extender_never_called
+#   {metrics} | grep ^fairlead_extender_never_called
 #     says 0 once a pod was scheduled
 #   kubectl get placementpolicies -o yaml
 #     has condition ExtenderCalled with status "True"
 # `ignorable: true` lets kube-scheduler go on when Fairlead is away, and hides a wrong address: do verify.
 #
 # Roll back:
-ROLLBACK"""
+"""
 _BACK = """\
 #   take the entry out of `extenders` (or --config off its command line) and restart kube-scheduler.
 #   Pods that are placed stay where they are.
