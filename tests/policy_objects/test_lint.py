@@ -150,6 +150,13 @@ class TestAgainstWorkloads:
         )
         assert found["no-workload"].severity == "note"
 
+    def test_system_pods_are_no_policys_business(self) -> None:
+        dns = deployment("dns", 10, namespace="kube-system")
+        protecting = budget("dns", {"app": "dns"}, 0, namespace="kube-system")
+        protecting["spec"]["minAvailable"] = 9
+        found = codes(policy(), given=state(*TWO_NODES, dns, protecting))
+        assert set(found) == {"no-workload"}
+
 
 class TestLedgers:
     def test_a_group_of_more_pods_than_a_ledger_holds_is_warned_of_at_once(self) -> None:

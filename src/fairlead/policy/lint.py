@@ -16,7 +16,7 @@ from fairlead.policy.groups import GroupKey
 from fairlead.policy.ledger import MOST_SLOTS
 from fairlead.policy.matching import Policies
 from fairlead.policy.model import PlacementPolicy, Tier
-from fairlead.policy.names import CAPACITY_ANNOTATION
+from fairlead.policy.names import CAPACITY_ANNOTATION, EXEMPT
 from fairlead.policy.nodes import nowhere, terms_of_tier, tier_of_node
 from fairlead.policy.preview import Preview, State, preview
 from fairlead.policy.rule import Demand, Tiers
@@ -41,7 +41,7 @@ class Finding:
 
 def lint(policies: Sequence[PlacementPolicy], state: State | None = None) -> list[Finding]:
     """All findings, policy by policy; without a state, only what policies say by themselves."""
-    every = Policies(policies)
+    every = Policies(policies, exempt=EXEMPT)
     overlaps = every.overlaps()
     previews = preview(every, state) if state is not None else []
     found: list[Finding] = []
