@@ -82,7 +82,12 @@ class TestByItself:
     def test_the_loser_of_an_overlap_is_told_who_wins(self) -> None:
         found = lint([policy("all"), policy("shop", match={"namespaces": ["shop"]})])
         assert [(one.policy, one.code) for one in found] == [("all", "overlap")]
-        assert "shop wins" in found[0].message
+        assert "shop wins: it says more" in found[0].message
+
+    def test_of_two_that_say_as_much_the_loser_is_told_that_the_name_decides(self) -> None:
+        (found,) = lint([policy("shop"), policy("bank")])
+        assert (found.policy, found.code) == ("shop", "overlap")
+        assert found.message == "where both match, bank wins: both say as much, and its name comes first"
 
 
 class TestAgainstNodes:

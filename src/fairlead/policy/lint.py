@@ -14,7 +14,7 @@ from fairlead.kube.node import Node
 from fairlead.kube.tolerations import tolerated
 from fairlead.policy.groups import GroupKey
 from fairlead.policy.ledger import MOST_SLOTS
-from fairlead.policy.matching import Policies
+from fairlead.policy.matching import Policies, specificity
 from fairlead.policy.model import PlacementPolicy, Tier
 from fairlead.policy.names import CAPACITY_ANNOTATION, EXEMPT
 from fairlead.policy.nodes import nowhere, terms_of_tier, tier_of_node
@@ -42,15 +42,17 @@ class Finding:
 def lint(policies: Sequence[PlacementPolicy], state: State | None = None) -> list[Finding]:
     """All findings, policy by policy; without a state, only what policies say by themselves."""
     every = Policies(policies, exempt=EXEMPT)
+    named = {policy.name: policy for policy in policies}
     overlaps = every.overlaps()
     previews = preview(every, state) if state is not None else []
     found: list[Finding] = []
     for policy in sorted(policies, key=lambda one: one.name):
         found += _itself(policy)
         for other in overlaps.get(policy.name, ()):
-            found.append(
-                Finding(policy.name, "note", "overlap", "", f"where both match, {other} wins: it says more")
-            )
+            tied = specificity(named[other].spec.match) == specificity(policy.spec.match)
+            why = "both say as much, and its name comes first" if tied else "it says more"
+            said = f"where both match, {other} wins: {why}"
+            found.append(Finding(policy.name, "note", "overlap", "", said))
         if state is not None:
             # A state without any node is one of which nobody asked for the nodes.
             found += _nodes(policy, state.nodes) if state.nodes else ()
