@@ -8,8 +8,10 @@ import pytest
 
 from fairlead.engine.objects import read
 from fairlead.policy.lint import Finding, lint
+from fairlead.policy.matching import Policies
 from fairlead.policy.model import PlacementPolicy
-from fairlead.policy.preview import State
+from fairlead.policy.preview import State, preview
+from fairlead.policy.rule import Demand
 from support.policies import ON_DEMAND, SPOT, policy
 from support.units import budget, node, workload
 
@@ -185,3 +187,43 @@ class TestSharedBudgets:
         assert "min-below-budget" not in codes(policy(), given=state(both[0], shared))
         found = codes(policy(), given=state(*both, shared))["min-below-budget"]
         assert "demands 10 of 10 pods" in found.message
+
+
+class TestBudgetsOfGroups:
+    PDB = ON_DEMAND | {"min": "pdb"}
+
+    def over_both(self) -> list[dict[str, Any]]:
+        """Two workloads of five pods, and a budget that demands five of their ten."""
+        both = [deployment("app", 5), deployment("web", 5)]
+        for made in both:
+            made["spec"]["template"]["metadata"]["labels"]["team"] = "shop"
+        shared = budget("shop", {"team": "shop"}, 0)
+        shared["spec"]["minAvailable"] = 5
+        return [*both, shared]
+
+    @pytest.mark.parametrize("by", ["policy", {"label": "team"}])
+    @pytest.mark.parametrize("least", ["pdb", "30%"])
+    def test_without_a_budget_there_is_none_to_fall_short_of(self, by: Any, least: str) -> None:
+        shared = policy("web", SPOT, ON_DEMAND | {"min": least}, groupBy=by)
+        given = state(*TWO_NODES, *self.over_both()[:2])
+        assert "min-below-budget" not in codes(shared, given=given)
+
+    def test_a_budget_over_several_is_kept_by_all_of_them_together(self) -> None:
+        given = state(*TWO_NODES, *self.over_both())
+        assert "min-below-budget" not in codes(policy("web", SPOT, self.PDB, groupBy="policy"), given=given)
+        found = codes(policy(groupBy="policy"), given=given)["min-below-budget"]
+        assert found.about == "PodDisruptionBudget default/shop"
+        assert "demands 5 of 10 pods, but only 3 stay when spot is lost: say min: pdb" in found.message
+
+    def test_a_workload_whose_group_keeps_enough_but_of_others_is_told_to_leave_it(self) -> None:
+        # The group keeps 5 + 3 of its 15, and app, the first by name, has seven of them.
+        given = state(*TWO_NODES, deployment("app", 7), deployment("web", 8), five())
+        found = codes(policy("web", SPOT, self.PDB, groupBy="policy"), given=given)["min-below-budget"]
+        assert found.about == "Deployment default/web"
+        assert "demands 5 of 8 pods" in found.message
+        assert "say groupBy: workload" in found.message
+
+    def test_what_is_demanded_of_a_workload_is_not_what_is_demanded_of_its_group(self) -> None:
+        shared = policy("web", SPOT, self.PDB, groupBy="policy")
+        found = preview(Policies([shared]), state(deployment("app", 10), deployment("web", 10), five()))
+        assert [one.demand for one in found] == [Demand(), Demand(min_available=5)]

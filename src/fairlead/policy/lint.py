@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fairlead.kube.node import Node
+from fairlead.kube.selectors import matches
 from fairlead.kube.tolerations import tolerated
+from fairlead.kube.workloads import PodDisruptionBudget
+from fairlead.policy.demands import asks_budgets
 from fairlead.policy.groups import GroupKey
 from fairlead.policy.ledger import MOST_SLOTS
 from fairlead.policy.matching import Policies, specificity
@@ -20,6 +23,7 @@ from fairlead.policy.names import CAPACITY_ANNOTATION, EXEMPT
 from fairlead.policy.nodes import nowhere, terms_of_tier, tier_of_node
 from fairlead.policy.preview import Preview, State, preview
 from fairlead.policy.rule import Demand, Tiers
+from fairlead.policy.workloads import demand_of
 
 __all__ = ["Finding", "lint"]
 
@@ -62,8 +66,8 @@ def lint(policies: Sequence[PlacementPolicy], state: State | None = None) -> lis
                 found.append(
                     Finding(policy.name, "note", "no-workload", "", "governs no workload of this state")
                 )
+            found += _budgets(policy, ours, state.budgets)
             for one in ours:
-                found += _budget(policy, one)
                 found += _rollout(policy, one, state.nodes) if state.nodes else ()
     return found
 
@@ -169,20 +173,44 @@ def _ledgers(policy: PlacementPolicy, previews: Sequence[Preview]) -> Iterator[F
             yield Finding(policy.name, "warning", "ledger-full", f"{key.namespace} {key.name}", said)
 
 
-def _budget(policy: PlacementPolicy, one: Preview) -> Iterator[Finding]:
-    """Where losing every volatile node would leave less than the budget demands."""
-    if one.demand == Demand() or not any(tier.volatile for tier in policy.spec.tiers):
+def _budgets(
+    policy: PlacementPolicy, previews: Sequence[Preview], budgets: Iterable[PodDisruptionBudget]
+) -> Iterator[Finding]:
+    """Where losing every volatile node would leave less than a budget demands."""
+    if policy.spec.group_by == "workload":
+        for one in previews:
+            if one.demand != Demand():
+                yield from _kept(policy, [one], one.demand, _called(one))
         return
-    counts = one.counts
-    safe = sum(counts.get(tier.name, 0) for tier in policy.spec.tiers if not tier.volatile)
-    wanted = one.demand.of(one.subject.pods)
-    if safe < wanted:
-        volatile = ", ".join(tier.name for tier in policy.spec.tiers if tier.volatile)
+    # Which workload of a group stays is chance: a budget over several of them counts what stays of all.
+    for budget in budgets:
+        meta, demand = budget.metadata, demand_of(budget)
+        if demand is None:
+            continue
+        under: dict[GroupKey | None, list[Preview]] = {}
+        for one in previews:
+            near = one.subject.workload.namespace == meta.namespace
+            if near and matches(budget.spec.selector, one.subject.labels):
+                under.setdefault(one.key, []).append(one)
+        for part in under.values():
+            several = f"PodDisruptionBudget {meta.namespace}/{meta.name}"
+            yield from _kept(policy, part, demand, several if len(part) > 1 else _called(part[0]))
+
+
+def _kept(policy: PlacementPolicy, under: Sequence[Preview], demand: Demand, about: str) -> Iterator[Finding]:
+    lasting = {tier.name for tier in policy.spec.tiers if not tier.volatile}
+    volatile = ", ".join(tier.name for tier in policy.spec.tiers if tier.volatile)
+    pods = sum(one.subject.pods for one in under)
+    safe = sum(number for one in under for name, number in one.counts.items() if name in lasting)
+    wanted = demand.of(pods)
+    if volatile and safe < wanted:
+        whose = "it" if len(under) > 1 else "its PodDisruptionBudget"
+        shared = policy.spec.group_by != "workload" and asks_budgets(policy)
         said = (
-            f"its PodDisruptionBudget demands {wanted} of {one.subject.pods} pods, but only {safe} stay when "
-            f"{volatile} is lost: say min: pdb, or more"
+            f"{whose} demands {wanted} of {pods} pods, but only {safe} stay when {volatile} is lost: "
+            f"say {'groupBy: workload' if shared else 'min: pdb'}, or more"
         )
-        yield Finding(policy.name, "warning", "min-below-budget", _called(one), said)
+        yield Finding(policy.name, "warning", "min-below-budget", about, said)
 
 
 def _rollout(policy: PlacementPolicy, one: Preview, nodes: Sequence[Node]) -> Iterator[Finding]:

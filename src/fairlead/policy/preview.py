@@ -11,13 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from msgspec import structs
+
 from fairlead.kube.meta import Object, ObjectMeta, OwnerReference
 from fairlead.kube.node import Node
 from fairlead.kube.pod import Pod
 from fairlead.kube.workloads import Job, PodDisruptionBudget
 from fairlead.kube.workloads import Workload as Owner
 from fairlead.policy.choice import Choice
-from fairlead.policy.demands import Alike, asks_budgets, demand_of_group, tiers_of_group
+from fairlead.policy.demands import Alike, demand_of_group, tiers_of_group
 from fairlead.policy.groups import GroupKey, group_of, member_of
 from fairlead.policy.ledger import MOST_SLOTS, Ledger
 from fairlead.policy.matching import Policies
@@ -124,6 +126,7 @@ class Preview:
     """Policies that match it too and lose."""
     key: GroupKey | None = None
     demand: Demand = field(default_factory=Demand)
+    """What budgets demand of its own pods, not of its group's."""
     placings: tuple[Placing, ...] = ()
     """Empty where there are too many pods to number them."""
     split: Mapping[str, int] | None = None
@@ -198,7 +201,7 @@ def preview(policies: Policies, state: State) -> list[Preview]:
                 policy,
                 tuple(other.name for other in others),
                 key,
-                tiers.demand if asks_budgets(policy) else _asked_for(policy, subject, state),
+                _asked_for(policy, subject, state),
                 tuple(placings),
                 split,
                 count_group(policy, key, members, tiers, subject.workload),
@@ -214,11 +217,11 @@ def _by_rule(policy: PlacementPolicy, tiers: Tiers, pods: int) -> dict[str, int]
 
 
 def _asked_for(policy: PlacementPolicy, subject: Subject, state: State) -> Demand:
-    """What budgets demand of a workload's pods, although no tier asks for it."""
+    """What budgets demand of a workload's own pods, whether or not a tier asks for it."""
     like = Alike(subject.workload, subject.labels, subject.pods)
-    # In a group of several a budget over them may be kept by others of the group.
-    sharing = state.sharing if policy.spec.group_by == "workload" else Sharing()
-    return demand_of_group(policy, subject.workload.namespace, [like], state.budgets, sharing)
+    # As if by itself: of a group of several a number is demanded even where there is no budget.
+    alone = structs.replace(policy, spec=structs.replace(policy.spec, group_by="workload"))
+    return demand_of_group(alone, subject.workload.namespace, [like], state.budgets, state.sharing)
 
 
 def _by_group(policies: Policies, state: State) -> dict[GroupKey, list[Alike]]:
