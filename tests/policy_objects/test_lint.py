@@ -151,6 +151,48 @@ class TestAgainstWorkloads:
         found = codes(alone, given=state(*own, deployment("web", 2, strategy=strategy)))
         assert ("no-spare-node" in found) is warned
 
+    @pytest.mark.parametrize(("nodes", "warned"), [(4, ["a", "b"]), (5, [])])
+    @pytest.mark.parametrize("policies", [1, 2])
+    def test_exclusive_workloads_that_share_nodes_need_a_spare_one_beyond_all_of_them(
+        self, policies: int, nodes: int, warned: list[str]
+    ) -> None:
+        tier = {"name": "own", "nodes": {"pool": "own"}, "exclusive": True}
+        matches = [{}] if policies == 1 else [{"labels": {"app": name}} for name in "ab"]
+        alone = [policy(f"p{number}", tier, match=match) for number, match in enumerate(matches)]
+        own = [node(f"n{number}", labels={"pool": "own"}) for number in range(nodes)]
+        careful = {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
+        both = [deployment(name, 2, strategy=careful) for name in "ab"]
+        found = [one for one in lint(alone, state(*own, *both)) if one.code == "no-spare-node"]
+        assert [one.about for one in found] == [f"Deployment default/{name}" for name in warned]
+        assert all("takes 2 of the 4 nodes of own, one each (others take 2)" in one.message for one in found)
+
+    @pytest.mark.parametrize(
+        ("few", "many", "warned"),
+        [(1, 2, []), (1, 3, ["few", "many"]), (2, 1, ["few"]), (2, 2, ["few", "many"])],
+    )
+    def test_pods_that_have_other_nodes_too_take_only_what_they_do_not_find_there(
+        self, few: int, many: int, warned: list[str]
+    ) -> None:
+        """Two nodes are for `few`; `many` may have them, too, and two others."""
+        policies = [
+            policy("few", {"name": "two", "names": ["n0", "n1"]}, match={"labels": {"app": "few"}}),
+            policy("many", {"name": "all"}, match={"labels": {"app": "many"}}),
+        ]
+        made = [deployment("few", few), deployment("many", many)]
+        for one in made:
+            one["spec"]["strategy"] = {"rollingUpdate": {"maxUnavailable": 0}}
+            one["spec"]["template"]["metadata"]["annotations"] = {"fairlead.dev/capacity": "exclusive"}
+        given = state(*(node(f"n{number}") for number in range(4)), *made)
+        found = [one.policy for one in lint(policies, given) if one.code == "no-spare-node"]
+        assert found == warned
+
+    def test_more_pods_than_a_tier_has_nodes_take_none_of_another(self) -> None:
+        tier = {name: {"name": name, "names": [f"{name}0", f"{name}1"], "exclusive": True} for name in "ab"}
+        policies = [policy(name, tier[name], match={"labels": {"app": name}}) for name in "ab"]
+        nodes = [node(f"{name}{number}") for name in "ab" for number in range(2)]
+        given = state(*nodes, deployment("a", 3), deployment("b", 1))
+        assert [one.policy for one in lint(policies, given) if one.code == "no-spare-node"] == ["a"]
+
     def test_a_policy_that_governs_nothing_is_noted(self) -> None:
         found = codes(
             policy(match={"namespaces": ["elsewhere"]}), given=state(*TWO_NODES, deployment("web", 1))

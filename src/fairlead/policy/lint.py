@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from fairlead.kube.node import Node
 from fairlead.kube.selectors import matches
@@ -49,6 +49,7 @@ def lint(policies: Sequence[PlacementPolicy], state: State | None = None) -> lis
     named = {policy.name: policy for policy in policies}
     overlaps = every.overlaps()
     previews = preview(every, state) if state is not None else []
+    alone = list(_alone(previews, state.nodes)) if state is not None and state.nodes else []
     found: list[Finding] = []
     for policy in sorted(policies, key=lambda one: one.name):
         found += _itself(policy)
@@ -67,8 +68,7 @@ def lint(policies: Sequence[PlacementPolicy], state: State | None = None) -> lis
                     Finding(policy.name, "note", "no-workload", "", "governs no workload of this state")
                 )
             found += _budgets(policy, ours, state.budgets)
-            for one in ours:
-                found += _rollout(policy, one, state.nodes) if state.nodes else ()
+            found += _rollouts(policy, alone)
     return found
 
 
@@ -213,28 +213,59 @@ def _kept(policy: PlacementPolicy, under: Sequence[Preview], demand: Demand, abo
         yield Finding(policy.name, "warning", "min-below-budget", about, said)
 
 
-def _rollout(policy: PlacementPolicy, one: Preview, nodes: Sequence[Node]) -> Iterator[Finding]:
-    """Where a new pod must be there before an old one goes, and every node has its pod already."""
-    spec = one.subject.spec
-    if one.subject.workload.kind != "Deployment" or one.subject.pods == 0:
-        return
-    if _unavailable_ok(spec, one.subject.pods) > 0:
-        return
-    annotated = one.subject.annotations.get(CAPACITY_ANNOTATION) == "exclusive"
-    for tier_name, pods in one.counts.items():
-        tier = policy.spec.tier(tier_name)
-        if tier is None or not pods or not (tier.exclusive or annotated):
+class _Alone(NamedTuple):
+    """Pods of a workload that want a node of a tier each, to themselves."""
+
+    one: Preview
+    tier: str
+    pods: int
+    room: frozenset[str]
+    """The tier's nodes that take pods."""
+
+
+def _alone(previews: Iterable[Preview], nodes: Sequence[Node]) -> Iterator[_Alone]:
+    rooms: dict[str, list[frozenset[str]]] = {}
+    for one in previews:
+        policy = one.policy
+        if policy is None:
             continue
-        index = policy.spec.tiers.index(tier)
-        room = sum(
-            tier_of_node(policy, node.metadata.name, node.metadata.labels) == index
-            and not node.spec.unschedulable
-            for node in nodes
+        if policy.name not in rooms:
+            rooms[policy.name] = _rooms(policy, nodes)
+        annotated = one.subject.annotations.get(CAPACITY_ANNOTATION) == "exclusive"
+        counts = one.counts
+        for tier, room in zip(policy.spec.tiers, rooms[policy.name], strict=True):
+            if counts.get(tier.name) and (tier.exclusive or annotated):
+                yield _Alone(one, tier.name, counts[tier.name], room)
+
+
+def _rooms(policy: PlacementPolicy, nodes: Sequence[Node]) -> list[frozenset[str]]:
+    found: list[set[str]] = [set() for _ in policy.spec.tiers]
+    for node in nodes:
+        index = tier_of_node(policy, node.metadata.name, node.metadata.labels)
+        if index is not None and not node.spec.unschedulable:
+            found[index].add(node.metadata.name)
+    return [frozenset(names) for names in found]
+
+
+def _rollouts(policy: PlacementPolicy, alone: Sequence[_Alone]) -> Iterator[Finding]:
+    """Where a new pod must be there before an old one goes, and every node has its pod already."""
+    wanted: dict[frozenset[str], int] = {}  # exclusive pods keep each other off, whatever their policies
+    for _, _, pods, room in alone:
+        wanted[room] = wanted.get(room, 0) + pods
+    for one, tier, pods, room in alone:
+        if one.policy is not policy or one.subject.workload.kind != "Deployment":
+            continue
+        if _unavailable_ok(one.subject.spec, one.subject.pods) > 0:
+            continue
+        # Pods that may be elsewhere, too, take of these nodes only what they do not find there.
+        taken = sum(
+            max(0, min(number - len(theirs - room), len(theirs & room))) for theirs, number in wanted.items()
         )
-        if room <= pods:
+        if taken >= len(room):
+            others = f" (others take {taken - pods})" if taken > pods else ""
             said = (
-                f"takes {pods} of the {room} nodes of {tier_name}, one each, and its rollout needs one more "
-                "before an old pod goes: allow maxUnavailable, or keep a spare node"
+                f"takes {pods} of the {len(room)} nodes of {tier}, one each{others}, and its rollout needs "
+                "one more before an old pod goes: allow maxUnavailable, or keep a spare node"
             )
             yield Finding(policy.name, "warning", "no-spare-node", _called(one), said)
 
