@@ -12,6 +12,7 @@ from fairlead.doors.marks import Change, LiveMarks
 from fairlead.doors.policies import LivePolicies
 from fairlead.doors.rebalancer.carrying import Carrying, Outcome
 from fairlead.doors.rebalancer.metrics import Metrics
+from fairlead.doors.rebalancer.telling import Telling
 from fairlead.errors import FairleadError
 from fairlead.kube.resources import known
 from fairlead.policy.marks import Marks
@@ -86,7 +87,9 @@ class Waiting:
     async def carry(self, *more: PlacementPolicy) -> Outcome:
         """One pass."""
         self.picture.machine.use([*more, self.picture.policy])
-        carrying = Carrying(self.picture.machine, self.marks, Metrics(), Clock(wall=_now))
+        carrying = Carrying(
+            self.picture.machine, self.marks, Metrics(), Clock(wall=_now), Telling(self.picture.machine)
+        )
         return await carrying.pass_once(self.client, EventLane(self.client, component="test"))
 
     @property
@@ -143,7 +146,7 @@ async def test_a_move_is_not_sent_once_a_rollout_began_or_its_tier_was_marked(cl
     async with cluster.client() as client:
         for what in ("rollout", "mark"):
             picture, marks = Picture().pods("d1", "d1", "d2"), Written(client)
-            carrying = Carrying(picture.machine, marks, Metrics(), Clock(wall=_now))
+            carrying = Carrying(picture.machine, marks, Metrics(), Clock(wall=_now), Telling(picture.machine))
             move = picture.move()
             assert carrying.holds(move, Marks())
             if what == "rollout":

@@ -17,11 +17,12 @@ from fairlead.client.events import About, EventLane
 from fairlead.client.retry import is_budget_refusal
 from fairlead.doors.marks import LiveMarks
 from fairlead.doors.rebalancer.metrics import Metrics
+from fairlead.doors.rebalancer.telling import Telling
 from fairlead.engine.rebalance import Move, Rebalancing
 from fairlead.engine.rebalancer import Rebalancer
 from fairlead.errors import ApiError, Conflict, FairleadError, LeaseLost, NotFound, Unreachable
 from fairlead.kube.resources import known
-from fairlead.policy.fallback import Decision, Deletion
+from fairlead.policy.fallback import Decision, Deletion, Nodes
 from fairlead.policy.marks import Marks
 from fairlead.policy.model import PlacementPolicy
 
@@ -46,11 +47,14 @@ class Outcome:
 class Carrying:
     """Carries out what the machine says. Cancelled half-way, the next pass finds what is left to do."""
 
-    def __init__(self, machine: Rebalancer, marks: LiveMarks, metrics: Metrics, clock: Clock) -> None:
+    def __init__(
+        self, machine: Rebalancer, marks: LiveMarks, metrics: Metrics, clock: Clock, telling: Telling
+    ) -> None:
         self._machine = machine
         self._marks = marks
         self._metrics = metrics
         self._clock = clock
+        self._telling = telling
 
     def look(self) -> Outcome:
         """What a pass would do; writes nothing."""
@@ -71,10 +75,11 @@ class Carrying:
         marks: dict[str, Marks] = {}
         deletions: list[Deletion] = []
         wakes: list[float | None] = []
+        seen: list[tuple[PlacementPolicy, Nodes]] = []
         now = self._now()
         for policy in self._machine.policies:
             try:
-                found, wake = await self._fall_back(policy, now, client, events, marks)
+                decision = await self._fall_back(policy, now, client, events, marks)
             except LeaseLost:
                 raise
             except FairleadError as error:
@@ -82,13 +87,17 @@ class Carrying:
                 _log.warning("policy_not_served", policy=policy.name, reason=str(error))
                 wakes.append(now + _RETRY_S)
                 continue
-            deletions += found
-            wakes.append(wake)
+            deletions += decision.deletions
+            wakes.append(decision.wake_at)
+            if decision.nodes is not None:
+                seen.append((policy, decision.nodes))
         planned = self._machine.plan(marks, self._now())
         self._metrics.waiting.set(len(planned.waits))
         for move in planned.moves:
             if move.policy in marks and self.holds(move, marks[move.policy]):
                 await self._move(move, client, events)
+        # Last: who waits in a full lane of events must not keep others waiting.
+        await self._telling.tell(seen, self._now(), events, besides={one.uid for one in deletions})
         return Outcome(marks, tuple(deletions), planned, _first(*wakes, planned.wake_at))
 
     async def _fall_back(
@@ -98,7 +107,7 @@ class Carrying:
         client: Client,
         events: EventLane,
         marks: dict[str, Marks],
-    ) -> tuple[tuple[Deletion, ...], float | None]:
+    ) -> Decision:
         machine = self._machine
         made: list[Decision] = []
 
@@ -115,7 +124,7 @@ class Carrying:
                 about = _pod(deletion.pod, deletion.uid)
                 said = f"Deleted to be made anew: {deletion.why}"
                 await events.record(about, "PassedOn", said, action="Fallback")
-        return decision.deletions, decision.wake_at
+        return decision
 
     async def _delete(self, policy: PlacementPolicy, deletion: Deletion, client: Client) -> bool:
         # Others went before it: meanwhile it may have got its place, or its tier have come back.

@@ -22,6 +22,7 @@ from fairlead.doors.marks import LiveMarks
 from fairlead.doors.owners import OwnersOfPods
 from fairlead.doors.rebalancer.carrying import Carrying, Outcome
 from fairlead.doors.rebalancer.metrics import Metrics
+from fairlead.doors.rebalancer.telling import Telling
 from fairlead.doors.rebalancer.watching import Watching
 from fairlead.doors.running import Door, Surroundings
 from fairlead.engine.rebalancer import Rebalancer
@@ -68,7 +69,13 @@ class RebalancerDoor(Door):
         self._news = asyncio.Event()
         self._watching = Watching(around.client, self.machine, self._stir, rng=around.rng, clock=around.clock)
         self._scales = OwnersOfPods(around.client, rng=around.rng, clock=around.clock)
-        self._carrying = Carrying(self.machine, self.marks, self._metrics, around.clock)
+        self._carrying = Carrying(
+            self.machine,
+            self.marks,
+            self._metrics,
+            around.clock,
+            Telling(self.machine, settings.schedulers),
+        )
         self._stopping = asyncio.Event()
         self._acting = False
         self._new = True  # there was no pass yet since we lead

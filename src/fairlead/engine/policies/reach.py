@@ -15,6 +15,7 @@ from fairlead.policy.marks import Mark, Marks
 from fairlead.policy.model import PlacementPolicy
 from fairlead.policy.nodes import tier_of_node
 from fairlead.policy.rule import Tiers
+from fairlead.policy.trouble import trouble
 from fairlead.policy.workloads import Workload
 
 __all__ = ["Reach"]
@@ -165,13 +166,7 @@ class Reach:
 
     def _trouble(self, tier: int) -> str:
         mine = [open_ for index, open_, _ in self._nodes.values() if index == tier]
-        if any(mine):
-            return ""
-        names = self.policy.spec.tiers[tier].names
-        nodes = f"node {names[0]}" if len(names) == 1 and not self.policy.spec.tiers[tier].nodes else ""
-        if not mine:
-            return f"{nodes} does not exist" if nodes else "it has no nodes"
-        return f"{nodes} is cordoned, not ready or to be removed" if nodes else "none of its nodes takes pods"
+        return trouble(self.policy.spec.tiers[tier], sum(mine), len(mine))
 
     def _tally(self) -> Nodes:
         count = len(self.policy.spec.tiers)
