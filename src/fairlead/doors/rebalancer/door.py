@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import structlog
 
 from fairlead.client.api import Client
-from fairlead.client.election import Terms
+from fairlead.client.election import ApiLease, Terms
 from fairlead.client.events import EventLane
 from fairlead.doors.crds import ensure_crds
 from fairlead.doors.leader import lead
@@ -129,14 +130,34 @@ class RebalancerDoor(Door):
                     clock=self._around.clock,
                 )
             )
-            stopped = group.create_task(self._stopping.wait())
-            await asyncio.wait((leading, stopped), return_when=asyncio.FIRST_COMPLETED)
+            ends: list[asyncio.Task[Any]] = [group.create_task(self._stopping.wait())]
+            if self._settings.once:
+                ends.append(group.create_task(self._another_leads()))
+            await asyncio.wait((leading, *ends), return_when=asyncio.FIRST_COMPLETED)
             # The work has seen `stop` too and returns in order; a standby has nothing to finish.
             if not leading.done() and not self._acting:
                 leading.cancel()
             await asyncio.wait((leading,))
-            for task in (*eyes, stopped):
+            for task in (*eyes, *ends):
                 task.cancel()
+
+    async def _another_leads(self) -> None:
+        """Return once it is clear that another leads and will go on to: who acts once does not stand by."""
+        name, terms = self._settings.lease, self._settings.terms
+        store = ApiLease(self._around.client, name, self._around.system_namespace)
+        while True:
+            await self._standing_by.wait()
+            # What somebody left behind who died is free after a lease's time, and ours at the next try.
+            await asyncio.sleep(terms.lease_s + 2 * terms.retry_s)
+            try:
+                lease = await store.get()
+            except FairleadError as error:
+                _log.warning("lease_unknown", lease=name, reason=str(error))
+                continue
+            holder = lease.spec.holder_identity if lease is not None else None
+            if holder and not self._acting:
+                _log.info("not_acted", lease=name, holder=holder, reason="another rebalancer leads")
+                return
 
     async def look(self) -> Outcome:
         """What a pass would do now; writes nothing. Ends its watches when it is done."""
