@@ -32,7 +32,9 @@ Several replicas may run: one acts, by lease. Exits with 0 after SIGTERM or SIGI
 """,
 )
 @click.option("--dry-run", is_flag=True, help="Only say what would be done now, and why; write nothing.")
-@click.option("--once", is_flag=True, help="Do what is to be done now, and end.")
+@click.option(
+    "--once", is_flag=True, help="Do what is to be done now, and end; nothing while another rebalancer leads."
+)
 @click.option(
     "-o",
     "--output",
