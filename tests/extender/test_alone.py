@@ -83,6 +83,17 @@ def test_asking_again_replaces_the_node_and_half_a_minute_frees_it() -> None:
     assert scene.filter("p3", offered=("t1", "t2")).nodes == ["t1"]
 
 
+def test_a_node_that_was_given_stays_so_when_policies_change_and_no_longer_than_before() -> None:
+    scene = Scene(policy("alone", TENANTS))
+    assert scene.filter("p1").nodes == ["t1"]
+    scene.bound("p2", "t2")
+    scene.now = 20.0
+    scene.deciding.start_over([(scene.key("alone"), member("p1"), "")], {"alone"})
+    assert scene.filter("p3").nodes == ["t2"], "nobody was shown there"
+    scene.now = 30.0
+    assert scene.filter("p4").nodes == ["t1"]
+
+
 def test_a_node_is_free_when_its_pod_is_gone_not_when_it_begins_to_go() -> None:
     scene = Scene(policy("alone", TENANTS))
     scene.bound("p1", "t1")

@@ -208,6 +208,24 @@ def test_a_pod_that_was_refused_asks_again_when_policies_change(asked: Extended)
     assert asked.post("filter", body)[1]["NodeNames"] == asked.of_tier("spot")
 
 
+def test_another_policy_changes_nothing_of_what_was_answered(asked: Extended) -> None:
+    serve_policies(asked.cluster)
+    asked.nodes()
+    asked.run()
+    names = asked.of_tier("spot") + asked.of_tier("on-demand")
+    metadata = owned(asked)
+
+    tiers = []
+    for number in range(10):
+        if number == 5:
+            add_policy(asked.cluster, plain_policy("late", match={"namespaces": ["elsewhere"]}))
+            asked.replicas[0].wait_for("policy")
+        body = {"Pod": pod(asked, f"web-{number}", **metadata), "Nodes": None, "NodeNames": names}
+        kept = asked.post("filter", body)[1]["NodeNames"]
+        tiers += [tier for tier in ("spot", "on-demand") if kept == asked.of_tier(tier)]
+    assert (tiers.count("on-demand"), tiers.count("spot")) == (3, 7)
+
+
 async def test_nodes_are_watched_once(cluster: Cluster, tmp_path: Path) -> None:
     seen: list[str] = []
 

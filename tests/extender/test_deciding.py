@@ -388,9 +388,61 @@ def test_starting_over_counts_what_runs_and_forgets_what_was_assumed() -> None:
     scene = Scene()
     scene.schedule("p1")
     scene.filter("p2")
-    scene.deciding.start_over([(KEY, member("p1", tier="on-demand"), "d1")])
+    scene.deciding.start_over([(KEY, member("p1", tier="on-demand"), "d1")], ())
 
     assert scene.filter("p3").slot == 2
+
+
+def test_what_an_unchanged_policy_assumed_lasts_until_it_is_shown_or_its_time_is_up() -> None:
+    scene = Scene()
+    scene.schedule("p1")
+    for name in ("p2", "p3", "p4"):
+        scene.filter(name)
+    scene.now = 20.0
+    # The watch shows that one was bound, another waits, and does not know the third yet.
+    pods = [
+        (KEY, member("p1", tier="on-demand"), "d1"),
+        (KEY, member("p2", tier="spot"), "s1"),
+        (KEY, member("p3"), ""),
+    ]
+    scene.deciding.start_over(pods, {"web"})
+    assert scene.filter("p5").slot == 5
+
+    scene.now = 30.0
+    assert scene.filter("p6").slot == 3, "twenty seconds old by then, not new"
+
+
+def test_a_pod_that_changes_hands_holds_nothing_where_it_was() -> None:
+    scene = Scene(policy(enforce="preferred"))
+    scene.schedule("p1")
+    scene.filter("p2")
+    other = GroupKey("other", "default", "Deployment/web", "r1")
+    pods = [(other, member("p1", tier="on-demand"), "d1"), (other, member("p2"), "")]
+    scene.deciding.start_over(pods, {"web"})
+
+    assert scene.deciding.scores(scene.ask("p2", other), ALL, 10) == [0, 0, 0, 0], "by another's tiers"
+    assert scene.filter("p3").slot == 1
+
+
+def test_another_policys_change_does_not_take_back_where_a_pod_was_sent() -> None:
+    scene = Scene(policy(enforce="preferred"))
+    scene.filter("p1")
+    scene.deciding.start_over([(KEY, member("p1"), "")], {"web"})
+
+    assert scene.deciding.scores(scene.ask("p1"), ALL, 10) == [0, 0, 10, 10]
+
+
+def test_who_was_refused_asks_again_whichever_policy_changed() -> None:
+    scene = Scene()
+    scene.schedule("p1")
+    scene.filter("p2", ("d1", "d2"))
+    scene.now = 100.0
+    pods = [(KEY, member("p1", tier="on-demand"), "d1"), (KEY, member("p2"), "")]
+    scene.deciding.start_over(pods, {"web"})
+    assert scene.deciding.waiting[member("p2").uid].outdated
+
+    scene.now = 120.0
+    assert scene.filter("p2", ("d1", "d2")).passed == ("spot",), "it waits since its first call"
 
 
 def test_a_pod_that_other_policies_refused_is_outdated_until_it_asks_again() -> None:
@@ -400,7 +452,7 @@ def test_a_pod_that_other_policies_refused_is_outdated_until_it_asks_again() -> 
     scene.policy = policy("web", {"name": "only"})
     scene.tiers = Tiers(scene.policy.spec.tiers, Demand())
     scene.nodes.use([scene.policy])
-    scene.deciding.start_over([])
+    scene.deciding.start_over([], ())
 
     refused, sent = (scene.deciding.waiting[member(name).uid] for name in ("p1", "p2"))
     assert (refused.tier, refused.outdated) == (None, True), "its tier's number means nothing any more"

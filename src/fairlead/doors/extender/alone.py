@@ -29,11 +29,10 @@ class Alone:
         self._given: dict[str, tuple[str, float]] = {}
 
     def use(self, tiers: Mapping[str, Collection[str]]) -> None:
-        """These are the exclusive tiers, by policy; every pod is to be shown anew."""
+        """These are the exclusive tiers, by policy; every pod that has a node is to be shown anew."""
         self._tiers = tiers
-        self._on.clear()
-        self._of.clear()
-        self._given.clear()
+        for uid in self._of.keys() - self._given.keys():
+            self._drop(uid)
 
     @property
     def matters(self) -> bool:

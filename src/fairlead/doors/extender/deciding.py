@@ -144,7 +144,7 @@ class Deciding:
         """
         policy, key = ask.place.policy, ask.place.key
         waiting = self.waiting.get(ask.member.uid)
-        if waiting is None or waiting.tier is None:
+        if waiting is None or waiting.tier is None or waiting.key != key:
             return [0] * len(offered)
         within = self.nodes.domains(policy.name, waiting.tier)
         # Under `preferred` the tier weighs more than its spread; under `required` all nodes are its own.
@@ -197,14 +197,27 @@ class Deciding:
             if not len(slots):
                 del self.groups[key]
 
-    def start_over(self, pods: Iterable[tuple[GroupKey, Member, str]]) -> None:
-        """Policies changed: who holds what is worked out anew. What was only assumed is forgotten."""
-        self.groups.clear()
+    def start_over(self, pods: Iterable[tuple[GroupKey, Member, str]], unchanged: Collection[str]) -> None:
+        """Policies changed, but for those `unchanged`: who holds what is worked out anew from these `pods`.
+
+        kube-scheduler goes by what it was answered, so what was assumed lasts as long as it would have:
+        every node that a pod was given, and the slots of unchanged policies; others' mean something else.
+        """
+        self.groups = {key: slots for key, slots in self.groups.items() if key.policy in unchanged}
         self.alone.use(self.nodes.exclusive())
         for one in self.waiting.values():
-            one.start_over()
+            # Who was refused may have met another policy's exclusive tier, which may be gone.
+            if one.refused or one.key.policy not in unchanged:
+                one.start_over()
+        # Who is assumed and not shown is where it was: our watch may be behind kube-scheduler's.
+        group_of = {uid: key for key, slots in self.groups.items() for uid in slots.assumed}
         for key, member, node in pods:
             self.shown(key, member, node)
+            group_of[member.uid] = key
+        for key, slots in self.groups.items():
+            for uid in slots.uids():
+                if group_of.get(uid) != key:
+                    slots.gone(uid)
 
     def forget(self, now: float) -> None:
         """Drop what nobody asks about any more: pods that no policy governs now, or that we saw too late."""

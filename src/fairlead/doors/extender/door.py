@@ -33,6 +33,7 @@ from fairlead.errors import BadInput, FairleadError
 from fairlead.kube.meta import ObjectMeta
 from fairlead.kube.node import Node, NodeSpec, NodeStatus
 from fairlead.policy.groups import GroupKey, Member
+from fairlead.policy.model import PlacementPolicy
 from fairlead.policy.names import POLICIES
 
 __all__ = ["LEASE", "ExtenderDoor", "Settings"]
@@ -114,7 +115,7 @@ class ExtenderDoor(Door):
         )
         self._stopping = asyncio.Event()
         self._client: Client | None = None  # may write; only while we lead
-        self._known: object = None
+        self._known: tuple[PlacementPolicy, ...] | None = None
         around.policies.on_change(self._policies_changed)
         self._marks.on_change(self._tending.look)
 
@@ -229,9 +230,11 @@ class ExtenderDoor(Door):
     def _policies_changed(self) -> None:
         policies = self._around.policies.policies
         if policies is not self._known:
+            before = {one.name: one.spec for one in self._known or ()}
             self._known = policies
             self._nodes.use(policies)
-            self._deciding.start_over(self._groups.each())
+            unchanged = {one.name for one in policies if before.get(one.name) == one.spec}
+            self._deciding.start_over(self._groups.each(), unchanged)
         self._tending.look()
 
     def _group_changed(self, key: GroupKey) -> None:

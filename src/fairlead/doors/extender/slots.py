@@ -9,7 +9,7 @@ are skipped when they come up.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from fairlead.policy.groups import Member
@@ -196,9 +196,13 @@ class Slots:
         return ((held.slot, held.tier) for held in self.holders.values())
 
     @property
-    def assumed(self) -> int:
-        """How many slots are only assumed."""
-        return len(self._assumed)
+    def assumed(self) -> Collection[str]:
+        """The pods whose slots are only assumed."""
+        return self._assumed.keys()
+
+    def uids(self) -> list[str]:
+        """All pods that count, those without a slot yet too."""
+        return [*self.holders, *self._homeless]
 
     def expected(self, besides: str) -> Iterator[tuple[str, ...]]:
         """The domains that pods without a node were advised to go to, all but one pod's."""

@@ -105,7 +105,7 @@ class Tending:
         now = self._clock.now()
         self._deciding.forget(now)
         self._metrics.waiting.set(len(self._deciding.waiting))
-        self._metrics.assumed.set(sum(slots.assumed for slots in self._deciding.groups.values()))
+        self._metrics.assumed.set(sum(len(slots.assumed) for slots in self._deciding.groups.values()))
         wakes = [_IDLE_S]
         names = {policy.name for policy in self._policies.policies}
         for name in self._before.keys() - names:
