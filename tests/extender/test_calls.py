@@ -16,6 +16,7 @@ import yaml
 
 from fairlead.client.config import load
 from fairlead.doors.extender.server import LIMIT
+from fairlead.policy.names import DELETION_COST, POLICY_ANNOTATION, SLOT_ANNOTATION
 from fairlead.rig.processes import free_ports
 from support.cluster import Cluster
 from support.door import DoorProcess, kubeconfig_of
@@ -224,6 +225,46 @@ def test_another_policy_changes_nothing_of_what_was_answered(asked: Extended) ->
         kept = asked.post("filter", body)[1]["NodeNames"]
         tiers += [tier for tier in ("spot", "on-demand") if kept == asked.of_tier(tier)]
     assert (tiers.count("on-demand"), tiers.count("spot")) == (3, 7)
+
+
+def test_the_users_own_deletion_cost_stands_when_slots_change_after_a_restart(asked: Extended) -> None:
+    asked.nodes(1, 1)
+    (spot,), (safe,) = asked.of_tier("spot"), asked.of_tier("on-demand")
+    # All three are marked with one slot, so that two have to change theirs.
+    for name, node, cost in (("a", safe, "-1"), ("b", spot, "100"), ("c", spot, "-1")):
+        asked.cluster.create(manifest(name, spec={"nodeName": node}, annotations=marks("1", cost)))
+    asked.run(asked.policy(groupBy="policy"))
+
+    assert [slot_and_cost(asked, name, but="1") for name in ("b", "c")] == [("2", "100"), ("3", "-3")]
+
+
+def test_the_users_own_deletion_cost_stands_on_a_pod_that_asks_with_a_mark(asked: Extended) -> None:
+    asked.nodes(0, 1)
+    asked.run(asked.policy(groupBy="policy"))
+    made = asked.cluster.create(manifest("a", annotations=marks("5", "100")))
+    body = {"Pod": made, "Nodes": None, "NodeNames": asked.of_tier("on-demand")}
+    (node,) = asked.post("filter", body)[1]["NodeNames"]
+    binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "a"}, "target": {"name": node}}
+    asked.cluster.wire.request("POST", asked.cluster.path("Pod", "a", "binding"), binding).ok()
+
+    assert slot_and_cost(asked, "a", but="5") == ("1", "100")
+
+
+def marks(slot: str, cost: str) -> dict[str, str]:
+    return {POLICY_ANNOTATION: "web", SLOT_ANNOTATION: slot, DELETION_COST: cost}
+
+
+def slot_and_cost(corner: Extended, name: str, *, but: str) -> tuple[str, str]:
+    """What a pod is marked with once that is another slot."""
+
+    def look() -> tuple[str, str] | None:
+        found = corner.cluster.get("Pod", name)["metadata"]["annotations"]
+        slot = found[SLOT_ANNOTATION]
+        return (slot, found[DELETION_COST]) if slot != but else None
+
+    found = corner.cluster.wait(look, f"another slot on {name}")
+    assert found is not None
+    return found
 
 
 async def test_nodes_are_watched_once(cluster: Cluster, tmp_path: Path) -> None:

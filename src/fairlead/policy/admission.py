@@ -31,7 +31,7 @@ from fairlead.policy.nodes import Term, intersect, nowhere, terms_of_tier
 from fairlead.policy.placing import Placing
 from fairlead.policy.workloads import PER_POD, REVISIONS, TEMPLATE_HASH, Workload
 
-__all__ = ["annotations_of", "have_alone", "marks_for", "patch", "patched", "warnings_of"]
+__all__ = ["annotations_of", "cost_is_ours", "have_alone", "marks_for", "patch", "patched", "warnings_of"]
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -101,7 +101,7 @@ def warnings_of(pod: dict[str, Any], policy: PlacementPolicy, placing: Placing) 
         )
     annotations = (pod.get("metadata") or {}).get("annotations") or {}
     # Of pods that are alone in their group there is no order.
-    if placing.token and not _is_ours(annotations):
+    if placing.token and not cost_is_ours(annotations):
         found.append(
             f"the pod has a {DELETION_COST} of its own, so scale-in will not follow the slots of policy "
             f"{policy.name}"
@@ -130,7 +130,7 @@ def marks_for(annotations: Mapping[str, Any], policy: PlacementPolicy, placing: 
     Who gave the pod a deletion cost of its own has the word on which pod goes first.
     """
     wanted = annotations_of(policy, placing)
-    if not _is_ours(annotations):
+    if not cost_is_ours(annotations):
         del wanted[DELETION_COST]
     return wanted
 
@@ -143,7 +143,7 @@ def _mark(metadata: dict[str, Any], policy: PlacementPolicy, placing: Placing, c
     metadata["annotations"] = annotations | wanted
 
 
-def _is_ours(annotations: Mapping[str, Any]) -> bool:
+def cost_is_ours(annotations: Mapping[str, Any]) -> bool:
     """Whether the deletion cost is ours to write: there is none, or an earlier call wrote it."""
     cost, earlier = annotations.get(DELETION_COST), read_mark(annotations)
     return cost is None or (earlier is not None and cost == str(-earlier.slot))

@@ -24,8 +24,8 @@ from fairlead.doors.grouping import GroupsOfPods
 from fairlead.doors.shown import certified
 from fairlead.errors import BadInput, FairleadError
 from fairlead.kube.pod import Pod
+from fairlead.policy.admission import cost_is_ours
 from fairlead.policy.groups import member_of
-from fairlead.policy.names import DELETION_COST, SLOT_ANNOTATION
 
 __all__ = ["VERBS", "Endpoint"]
 
@@ -224,13 +224,12 @@ class Endpoint:
         place = self._groups.place(pod, namespace)
         if place is None:
             return None
-        annotations = asking.metadata.annotations
         return Ask(
             member_of(place.policy, pod, place.workload, lambda _: None),
             namespace,
             place,
             self._groups.tiers(place, asking.metadata.labels),
-            costed=DELETION_COST in annotations and SLOT_ANNOTATION not in annotations,
+            costed=not cost_is_ours(asking.metadata.annotations),
         )
 
     def _check_open(self) -> None:

@@ -27,13 +27,13 @@ from fairlead.doors.policies import LivePolicies
 from fairlead.errors import ApiError, Conflict, FairleadError, LeaseLost, NotFound, Unreachable
 from fairlead.kube.pod import Pod
 from fairlead.kube.resources import known
-from fairlead.policy.admission import annotations_of
+from fairlead.policy.admission import annotations_of, cost_is_ours
 from fairlead.policy.choice import Choice
 from fairlead.policy.fallback import Nodes, Probes, Waiter, decide
 from fairlead.policy.groups import GroupKey
 from fairlead.policy.marks import Marks
 from fairlead.policy.model import PlacementPolicy, Tier
-from fairlead.policy.names import DELETION_COST, PASSED_ON_ANNOTATION, SLOT_ANNOTATION
+from fairlead.policy.names import DELETION_COST, PASSED_ON_ANNOTATION
 from fairlead.policy.placing import Placing
 
 __all__ = ["Tending"]
@@ -233,8 +233,7 @@ class Tending:
             found = await client.get(_POD, name, namespace, kind=Pod)
         except (ApiError, Unreachable):
             return None
-        annotations = found.metadata.annotations
-        return DELETION_COST in annotations and SLOT_ANNOTATION not in annotations
+        return not cost_is_ours(found.metadata.annotations)
 
     async def _annotate(self, client: Client, uid: str, name: str, wanted: dict[str, str]) -> bool:
         """Whether there is nothing left to write: done, or the pod is another's or gone."""
