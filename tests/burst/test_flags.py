@@ -9,6 +9,7 @@ from fairlead.cli.burst import command
 from fairlead.errors import BadInput
 from fairlead.policy.burst import burst_policy
 from fairlead.policy.model import ByLabel
+from support.burst import Bursting
 
 
 @pytest.mark.parametrize(
@@ -49,3 +50,43 @@ def test_it_is_a_policy_of_two_tiers():
 
 def test_a_label_makes_groups():
     assert burst_policy("virtual", 1, group_label="app").spec.group_by == ByLabel("app")
+
+
+def test_two_namespaces_burst_at_once_with_one_scheduler_name(ours: Bursting):
+    virtual = ours.nodes()
+    other = ours.cluster.add_namespace()
+    ours.pod("early")
+    ours.cluster.namespace = ours.home
+    ours.run(virtual, 1)
+    ours.deploy("web", 2)
+    ours.lies("web", base=1, virtual=1)
+    (early,) = ours.living("early", namespace=other)
+    assert "nodeName" not in early["spec"]
+    assert "conditions" not in early["status"]  # not even looked at
+    ours.run(virtual, 2, f"--namespace={other}")
+    ours.lies("early", namespace=other, base=1)
+    ours.cluster.namespace = other
+    ours.deploy("web", 2)
+    ours.lies("web", namespace=other, base=1, virtual=1)
+    ours.lies("web", namespace=ours.home, base=1, virtual=1)
+
+
+@pytest.mark.parametrize(
+    ("flags", "name"),
+    [
+        (("-A",), "burst"),  # deploy/burst/rbac.yaml has the leases of this one
+        (("-A", "--scheduler-name=x"), "burst-x"),
+        ((), "default.burst"),
+        (("-n", "x"), "x.burst"),
+        (("-n", "x", "--scheduler-name=y"), "x.burst-y"),
+    ],
+)
+def test_leases_are_named_after_namespace_and_scheduler(
+    flags: tuple[str, ...], name: str, monkeypatch: pytest.MonkeyPatch
+):
+    run: list[str] = []
+    monkeypatch.setattr(
+        "fairlead.doors.running.run_doors", lambda *_, fixed: run.extend(policy.name for policy in fixed)
+    )
+    CliRunner().invoke(command, ["--burst-node=virtual", "--burst-value=1", *flags], catch_exceptions=False)
+    assert run == [name]

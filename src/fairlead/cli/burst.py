@@ -34,7 +34,8 @@ Examples:
 
 When fewer than the value are left on base, pods return from the burst node, one at a time: only if they
 fit, only if somebody makes them anew, pods of Jobs only with --return-jobs. Several replicas may run: one
-acts, by lease. Exits with 0 after SIGTERM or SIGINT, with 2 when a flag cannot be used.
+acts, by lease. Without --via webhook so may one command per namespace, but none beside one with -A for
+the same scheduler name. Exits with 0 after SIGTERM or SIGINT, with 2 when a flag cannot be used.
 """,
 )
 @click.option(
@@ -158,11 +159,17 @@ class _Asked:
             seconds(self.return_after)
         except ValueError as error:
             raise BadInput(f"--return-after: {error}") from error
+        namespace = "" if self.all_namespaces else self.namespace or "default"
+        name = "burst" if self.scheduler_name == _SCHEDULER else f"burst-{self.scheduler_name}"
+        if namespace:
+            # Leases and marks are called after it, and those of two namespaces are two. The dot, which no
+            # namespace has, tells a namespace from a scheduler's name.
+            name = f"{namespace}.{name}"
         return burst_policy(
             self.burst_node,
             self.burst_value,
-            name="burst" if self.scheduler_name == _SCHEDULER else f"burst-{self.scheduler_name}",
-            namespace="" if self.all_namespaces else self.namespace or "default",
+            name=name,
+            namespace=namespace,
             group_label=self.group_label,
             return_after=self.return_after,
             return_jobs=self.return_jobs,
