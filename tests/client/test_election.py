@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from fairlead.client.api import Client
 from fairlead.client.election import ApiLease, Election, LeaseFence, Terms
-from fairlead.errors import Conflict, LeaseLost, Unreachable
+from fairlead.errors import ApiError, Conflict, LeaseLost, Unreachable
 from fairlead.kube.decode import convert
 from fairlead.kube.resources import known
 from fairlead.kube.workloads import Lease
@@ -62,6 +63,7 @@ class Line:
     slow_s: float = 0.0
     slow_answers_s: float = 0.0
     puts: int = 0
+    refused: ApiError | None = None
 
     async def get(self) -> Lease | None:
         await self._pass()
@@ -80,6 +82,8 @@ class Line:
         await pass_by(self.slow_s)
         if self.cut:
             raise Unreachable("cut off")
+        if self.refused is not None:
+            raise self.refused
 
 
 @dataclass
@@ -327,6 +331,21 @@ def test_whoever_lost_the_lease_writes_nothing_more_however_long_it_takes_to_sto
         return could_write[0]
 
     assert not run_virtually(main)
+
+
+@play("a")
+async def test_an_answer_that_lets_nobody_lead_is_a_warning_until_it_changes(a: Candidate) -> None:
+    with capture_logs() as told:
+        for code in (409, 429, 503, 403, 422):
+            a.line.refused = ApiError.of(code, "Reason", "no")
+            await pass_by(20)
+        a.line.refused = None
+        await pass_by(20)
+    assert a.leads
+    said = [line for line in told if line["event"] == "lease_not_acquired"]
+    warned = [line["reason"] for line in said if line["log_level"] == "warning"]
+    assert warned == ["no (403 Reason)", "no (422 Reason)"]
+    assert {line["reason"][4:7] for line in said if line["log_level"] == "info"} == {"409", "429", "503"}
 
 
 def test_the_fence_ends_before_the_lease_does() -> None:

@@ -174,13 +174,19 @@ class Election:
                 await self._release()
 
     async def _acquire(self) -> None:
+        refused = ""
         while True:
             try:
                 if await self._try_to_take():
                     _log.info("lease_acquired", identity=self.identity)
                     return
+                refused = ""
             except (ApiError, Unreachable, TimeoutError) as error:
-                _log.info("lease_not_acquired", identity=self.identity, reason=_say(error))
+                reason, log = _say(error), _log.info
+                if _needs_somebody(error):
+                    log = _log.debug if reason == refused else _log.warning
+                    refused = reason
+                log("lease_not_acquired", identity=self.identity, reason=reason)
             await asyncio.sleep(self._terms.retry_s * self._rng.uniform(1.0, 1.2))
 
     async def _try_to_take(self) -> bool:
@@ -289,6 +295,11 @@ class Election:
 
 def _micro(time: datetime) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _needs_somebody(error: BaseException) -> bool:
+    """Whether trying again is no use: rights that are missing, a name that cannot be. Nobody will lead."""
+    return isinstance(error, ApiError) and 400 <= error.code < 500 and error.code not in (409, 429)
 
 
 def _say(error: BaseException) -> str:
