@@ -24,6 +24,18 @@ from support.burst import Bursting
         (("--burst-value=1", "--via=webhook", "--listen=:0", "--scheduler-name=x"), "--scheduler-name"),
         (("--burst-value=1", "--url=https://h:1"), "--via webhook"),
         (("--burst-value=1", "--client-ca-file=ca.pem"), "--via webhook"),
+        *(
+            (("--burst-value=1", f"--namespace={name}"), "--namespace: ")
+            for name in ("Bad_NS", "a.b", "-a", "a" * 64, "a\n")
+        ),
+        *(
+            (("--burst-value=1", f"--group-label={key}"), "--group-label: ")
+            for key in ("a b", "app=web", "/app", "a/b/c", "Team.io/app", "a..b/app", "a" * 64)
+        ),
+        *(
+            (("--burst-value=1", f"--scheduler-name={name}"), "cannot be part of a lease's name")
+            for name in ("My_Sched", "", "a..b", "a-", "*", "a" * 151)
+        ),
     ],
 )
 def test_flags_that_cannot_be_used_are_refused_with_words(flags: tuple[str, ...], said: str):
@@ -79,6 +91,7 @@ def test_two_namespaces_burst_at_once_with_one_scheduler_name(ours: Bursting):
         ((), "default.burst"),
         (("-n", "x"), "x.burst"),
         (("-n", "x", "--scheduler-name=y"), "x.burst-y"),
+        (("-n", "0-x", "--scheduler-name=y.z", "--group-label=example.com/My_app"), "0-x.burst-y.z"),
     ],
 )
 def test_leases_are_named_after_namespace_and_scheduler(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,14 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _SCHEDULER = "fairlead"
+
+_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_NAMESPACE = re.compile(rf"(?=.{{1,63}}$){_LABEL}")
+# A pod may ask for any name, but leases are named after it: 253 characters with a namespace and our words.
+_SCHEDULER_NAME = re.compile(rf"(?=.{{1,150}}$){_LABEL}(\.{_LABEL})*")
+_LABEL_KEY = re.compile(
+    rf"((?=[^/]{{1,253}}/){_LABEL}(\.{_LABEL})*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?"
+)
 
 
 @click.command(
@@ -147,6 +156,15 @@ class _Asked:
 
         if self.namespace and self.all_namespaces:
             raise BadInput("--namespace and --all-namespaces: one or the other")
+        if self.namespace and _NAMESPACE.fullmatch(self.namespace) is None:
+            raise BadInput(f"--namespace: {self.namespace!r} is not the name of a namespace")
+        if self.group_label and _LABEL_KEY.fullmatch(self.group_label) is None:
+            raise BadInput(f"--group-label: {self.group_label!r} is not the key of a label")
+        if _SCHEDULER_NAME.fullmatch(self.scheduler_name) is None:
+            raise BadInput(
+                f"--scheduler-name: {self.scheduler_name!r} cannot be part of a lease's name: use up to 150 "
+                "lower case letters, digits, - and ., with a letter or digit at each end and around each dot"
+            )
         if self.via == "webhook" and self.scheduler_name != _SCHEDULER:
             raise BadInput("--scheduler-name goes with --via scheduler: a webhook steers the pods of any")
         if self.via == "webhook" and not options.listen:
