@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import click
 import pytest
 from click.testing import CliRunner
 
+from fairlead.cli import serve
 from fairlead.cli.burst import command
 from fairlead.errors import BadInput
 from fairlead.policy.burst import burst_policy
@@ -47,6 +49,11 @@ def test_flags_that_cannot_be_used_are_refused_with_words(flags: tuple[str, ...]
 def test_both_spellings_of_node_and_value_are_known():
     result = CliRunner().invoke(command, ["--burstNode=virtual", "--burstValue=0"])
     assert "at least 1, not 0" in str(result.exception)
+
+
+@pytest.mark.parametrize("registers", [command, serve.command], ids=["burst", "serve"])
+def test_whoever_registers_a_webhook_says_how_to_take_it_away(registers: click.Command):
+    assert "    fairlead webhook --unregister\n" in CliRunner().invoke(registers, ["--help"]).output
 
 
 def test_it_is_a_policy_of_two_tiers():

@@ -40,6 +40,8 @@ Examples:
   Leave binding to the cluster's scheduler, from a machine that the cluster can reach:
     fairlead burst --burst-node virtual-node --burst-value 10 --via webhook \\
         --listen :9443 --url https://10.0.0.5:9443
+  Once that is ended, have the cluster not call it any more (same --kubeconfig, --system-namespace):
+    fairlead webhook --unregister
 
 When fewer than the value are left on base, pods return from the burst node, one at a time: only if they
 fit, only if somebody makes them anew, pods of Jobs only with --return-jobs. Several replicas may run: one

@@ -39,6 +39,8 @@ Examples:
         --listen :9443 --url https://10.0.0.5:9443 --register
   Without a port, two doors that nobody calls:
     fairlead serve --doors scheduler,rebalance --kubeconfig ~/.kube/config
+  Take away again what --register made, once all is ended (same --kubeconfig, --system-namespace):
+    fairlead webhook --unregister
 
 With webhook among the doors the whole port speaks TLS; with extender only the replica that answers
 kube-scheduler is ready. Exits with 0 after SIGTERM or SIGINT.
