@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
 from fairlead.client.api import Client
 from fairlead.client.config import load
 from fairlead.client.connection import Connection
@@ -129,3 +131,32 @@ async def test_a_steady_cluster_sees_no_writes_and_one_process_writes(cluster: C
         assert cluster.get(POLICIES, name)["metadata"]["resourceVersion"] == before
         path = cluster.path("Lease", LEASE, namespace=system_namespace(cluster))
         assert cluster.wire.request("GET", path).ok()["spec"]["holderIdentity"]
+
+
+async def test_the_status_follows_budgets(cluster: Cluster) -> None:
+    await asyncio.to_thread(serve_policies, cluster)
+    here = {"namespaces": [cluster.namespace]}
+    safe = {**ON_DEMAND, "min": "pdb"}
+    name = add_policy(cluster, plain_policy("web", SPOT, safe, match=here))["metadata"]["name"]
+    await asyncio.to_thread(cluster.create, manifests.deployment("web", 10))
+    async with writing(cluster):
+        await status_when(cluster, name, desired="spot 7, on-demand 3")
+        cluster.create(manifests.budget("web", {"app": "web"}, minAvailable=8))
+        await status_when(cluster, name, desired="spot 2, on-demand 8")
+        cluster.patch("PodDisruptionBudget", "web", {"spec": {"minAvailable": 5}})
+        await status_when(cluster, name, desired="spot 5, on-demand 5")
+        cluster.delete("PodDisruptionBudget", "web")
+        await status_when(cluster, name, desired="spot 7, on-demand 3")
+
+
+@pytest.mark.parametrize("by", ["workload", {"label": "app"}])
+async def test_the_status_follows_the_label_of_a_workload(cluster: Cluster, by: Any) -> None:
+    await asyncio.to_thread(serve_policies, cluster)
+    spec = {"match": {"namespaces": [cluster.namespace]}, "groupBy": by, "singleReplica": "on-demand"}
+    name = add_policy(cluster, plain_policy("web", SPOT, {**ON_DEMAND, "min": 0}, **spec))["metadata"]["name"]
+    await asyncio.to_thread(cluster.create, manifests.deployment("web", 1))
+    async with writing(cluster):
+        await status_when(cluster, name, desired="spot 0, on-demand 1")
+        for said, desired in (("multiple", "spot 1, on-demand 0"), ("single", "spot 0, on-demand 1")):
+            cluster.patch("Deployment", "web", {"metadata": {"labels": {"fairlead.dev/replicas": said}}})
+            await status_when(cluster, name, desired=desired)

@@ -12,7 +12,7 @@ import functools
 import math
 import random
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import structlog
@@ -28,6 +28,7 @@ from fairlead.kube.meta import OwnerReference
 from fairlead.kube.pod import Pod
 from fairlead.kube.resources import Resource, known
 from fairlead.kube.workloads import Job, PodDisruptionBudget, Scale, Workload
+from fairlead.policy.groups import called
 from fairlead.policy.owners import trimmed
 from fairlead.policy.sharing import Sharing
 
@@ -59,9 +60,19 @@ class OwnersOfPods:
     """
 
     def __init__(
-        self, client: Client, *, rng: random.Random | None = None, clock: Clock = WALL_CLOCK
+        self,
+        client: Client,
+        *,
+        changed: Callable[[str, str], None] = lambda _namespace, _workload: None,
+        rng: random.Random | None = None,
+        clock: Clock = WALL_CLOCK,
     ) -> None:
+        """`changed` hears the namespace and name, as `called` has it, of each watched workload of which
+        policies may read something else than before; and of a namespace alone, with no name, when its
+        budgets or who shares them may have changed.
+        """
         self._client = client
+        self._changed = changed
         self._clock = clock
         self._watched: dict[tuple[str, str], Reflector[Any, Any]] = {
             key: Reflector(client, known(key[1]), struct, keep=trimmed, rng=rng, clock=clock)
@@ -82,7 +93,7 @@ class OwnersOfPods:
         async with asyncio.TaskGroup() as group:
             for (_, kind), reflector in self._watched.items():
                 group.create_task(reflector.run(functools.partial(self._on_owner, kind)))
-            group.create_task(self._budgets.run(_ignore))
+            group.create_task(self._budgets.run(self._on_budget))
 
     async def synced(self) -> None:
         """Wait until everything was listed."""
@@ -185,10 +196,24 @@ class OwnersOfPods:
 
     def _on_owner(self, kind: str, event: Event[Workload | Job, Any]) -> None:
         if isinstance(event, Added | Modified):
-            self.sharing.seen(kind, event.object)
+            meta = event.object.metadata
+            if self.sharing.seen(kind, event.object):
+                self._changed(meta.namespace, "")
+            # A Deployment's ReplicaSets say nothing that it does not, and most of what happens to any
+            # owner is that its status follows its pods.
+            owned = kind == "ReplicaSet" and meta.controller is not None
+            if not owned and (isinstance(event, Added) or trimmed(event.object) != event.old):
+                self._changed(meta.namespace, called(kind, "", meta.name))
         elif isinstance(event, Deleted):
             namespace, _, name = event.key.rpartition("/")
-            self.sharing.gone(kind, namespace, name)
+            if self.sharing.gone(kind, namespace, name):
+                self._changed(namespace, "")
+
+    def _on_budget(self, event: Event[PodDisruptionBudget, PodDisruptionBudget]) -> None:
+        if isinstance(event, Modified) and event.object.spec == event.old.spec:
+            return  # its status follows its pods
+        if isinstance(event, Added | Modified | Deleted):
+            self._changed(event.key.rpartition("/")[0], "")
 
     def _forget(self) -> None:
         """Drop what is no longer believed; watches have it by now, or it is gone."""
@@ -196,10 +221,6 @@ class OwnersOfPods:
         for name in [name for name, (_, until) in self._read.items() if until + _FRESH_S < now]:
             del self._read[name]
             self._absent.discard(name)
-
-
-def _ignore(_: object) -> None:
-    """The views are all we want of these watches."""
 
 
 def _kind_of(reference: OwnerReference) -> tuple[str, str]:

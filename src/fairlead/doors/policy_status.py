@@ -1,9 +1,9 @@
 """The status of every policy on the cluster, written by one process whichever doors it has.
 
 Every process stands for it; only the one that holds the lease watches pods for it, and only while there
-are policies on the cluster. Groups that changed are counted anew, and after a moment of waiting for more a
-status is written if, and only if, it differs. Marks are not part of it: they are written by compare and
-swap where they change (`fairlead.doors.marks`).
+are policies on the cluster. Groups that changed, or whose workloads or budgets did, are counted anew, and
+after a moment of waiting for more a status is written if, and only if, it differs. Marks are not part of
+it: they are written by compare and swap where they change (`fairlead.doors.marks`).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from fairlead.doors.owners import OwnersOfPods
 from fairlead.doors.policies import LivePolicies
 from fairlead.doors.running import Door, Surroundings
 from fairlead.errors import ApiError, Conflict, NotFound, Unreachable
+from fairlead.policy.demands import asks_budgets
 from fairlead.policy.groups import GroupKey
 from fairlead.policy.marks import Marks
 from fairlead.policy.matching import Policies
@@ -89,6 +90,10 @@ class StatusDoor(Door):
         if self._statuses is not None:
             self._statuses.touch(key)
 
+    def _owners_changed(self, namespace: str, workload: str) -> None:
+        if self._statuses is not None:
+            self._statuses.hear(namespace, workload)
+
     def _look(self) -> None:
         if self._around.policies.stored_names():
             self._some.set()
@@ -103,7 +108,7 @@ class StatusDoor(Door):
     async def _lead(self, client: Client) -> None:
         around = self._around
         common: Any = {"rng": around.rng, "clock": around.clock}
-        owners = OwnersOfPods(client, **common)
+        owners = OwnersOfPods(client, changed=self._owners_changed, **common)
         groups = GroupsOfPods(
             client,
             around.policies,
@@ -147,7 +152,8 @@ class _Groups:
 
 
 class PolicyStatuses:
-    """See the module. Run it; tell it of changed groups with `touch`, of anything else with `look`.
+    """See the module. Run it; tell it of changed groups with `touch`, of what policies read of workloads and
+    budgets with `hear`, of anything else with `look`.
 
     Cancelled, at most one write is under way, of a status that was true.
     """
@@ -167,6 +173,7 @@ class PolicyStatuses:
         self._clock = clock
         self._counts: dict[GroupKey, GroupCount] = {}
         self._changed: set[GroupKey] = set()
+        self._heard: dict[str, set[str]] = {}  # by namespace, names of workloads; empty: budgets
         self._whole = True  # every group is to be counted
         self._wake = asyncio.Event()
         self._of: tuple[Any, ...] | None = None  # the policies that the counts were made under
@@ -174,6 +181,11 @@ class PolicyStatuses:
     def touch(self, key: GroupKey) -> None:
         """A group's pods changed."""
         self._changed.add(key)
+        self._wake.set()
+
+    def hear(self, namespace: str, workload: str) -> None:
+        """Something of a workload changed; with no name, budgets of the namespace did or who shares them."""
+        self._heard.setdefault(namespace, set()).add(workload)
         self._wake.set()
 
     def look(self) -> None:
@@ -240,6 +252,9 @@ class PolicyStatuses:
             self._counts.clear()
             self._changed = set(self._counted.groups())
             self._whole = False
+        elif self._heard:
+            self._changed.update(key for key in self._counted.groups() if self._concerned(key))
+        self._heard.clear()
         changed, self._changed = self._changed, set()
         for key in changed:
             count = self._counted.count(key)
@@ -247,6 +262,16 @@ class PolicyStatuses:
                 self._counts.pop(key, None)
             else:
                 self._counts[key] = count
+
+    def _concerned(self, key: GroupKey) -> bool:
+        """Whether what was heard may change what is desired of a group."""
+        heard, policy = self._heard.get(key.namespace), self._policies.get(key.policy)
+        if not heard or policy is None:
+            return False
+        if "" in heard and asks_budgets(policy):
+            return True
+        # Whose pods are in a group of several workloads its name does not tell.
+        return key.name in heard if policy.spec.group_by == "workload" else heard != {""}
 
     async def _put(self, client: Client, name: str, wanted: Mapping[str, Any]) -> bool:
         before = self._policies.status(name)
