@@ -19,6 +19,7 @@ from fairlead.doors.running import Surroundings, serve_doors
 from fairlead.policy.names import POLICIES
 from support import manifests
 from support.cluster import Cluster
+from support.custom import custom_resource, gadget
 from support.policies import ON_DEMAND, SPOT, add_policy, plain_policy, serve_policies
 
 
@@ -160,3 +161,25 @@ async def test_the_status_follows_the_label_of_a_workload(cluster: Cluster, by: 
         for said, desired in (("multiple", "spot 1, on-demand 0"), ("single", "spot 0, on-demand 1")):
             cluster.patch("Deployment", "web", {"metadata": {"labels": {"fairlead.dev/replicas": said}}})
             await status_when(cluster, name, desired=desired)
+
+
+async def test_a_custom_workload_counts_as_many_as_its_scale_says(cluster: Cluster) -> None:
+    await asyncio.to_thread(serve_policies, cluster)
+    paths = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+    gadgets = await asyncio.to_thread(custom_resource, cluster, subresources={"status": {}, "scale": paths})
+    made = gadget(gadgets, "web", spec={"replicas": 1})
+    owner = cluster.wire.request("POST", cluster.path(gadgets), made).ok()
+    spec = {"match": {"namespaces": [cluster.namespace]}, "singleReplica": "on-demand"}
+    tiers = SPOT, {**ON_DEMAND, "min": 0}
+    name = add_policy(cluster, plain_policy("web", *tiers, **spec))["metadata"]["name"]
+    pods = [await asyncio.to_thread(pinned, cluster, "on-demand", str(number)) for number in range(3)]
+    for pod in pods:
+        pod["metadata"]["ownerReferences"] = [manifests.owned_by(owner, controller=True)]
+    cluster.create(pods[0])
+    async with writing(cluster):
+        await status_when(cluster, name, desired="spot 0, on-demand 1", misplaced=0)
+        # At once, so that what was just read of it is no longer so.
+        cluster.patch(gadgets, "web", {"spec": {"replicas": 3}})
+        for pod in pods[1:]:
+            cluster.create(pod)
+        await status_when(cluster, name, desired="spot 3, on-demand 0", misplaced=3)

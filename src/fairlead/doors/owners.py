@@ -45,7 +45,7 @@ _WATCHED: dict[tuple[str, str], type[Any]] = {
     ("", "ReplicationController"): Workload,
     ("batch", "Job"): Job,
 }
-_FRESH_S = 2.0  # how long what was read of an owner is believed
+_FRESH_S = 2.0  # how long what was read of an owner is believed, and how much longer it is kept
 _NO_SCALE_S = 60.0  # how long a kind without a scale is believed to have none
 _PATIENCE_S = 3.0
 # It becomes part of a path, and whoever makes a pod writes it.
@@ -64,15 +64,17 @@ class OwnersOfPods:
         client: Client,
         *,
         changed: Callable[[str, str], None] = lambda _namespace, _workload: None,
+        fresh_s: float = _FRESH_S,
         rng: random.Random | None = None,
         clock: Clock = WALL_CLOCK,
     ) -> None:
         """`changed` hears the namespace and name, as `called` has it, of each watched workload of which
         policies may read something else than before; and of a namespace alone, with no name, when its
-        budgets or who shares them may have changed.
+        budgets or who shares them may have changed. What was read of an owner is believed for `fresh_s`.
         """
         self._client = client
         self._changed = changed
+        self._fresh_s = fresh_s
         self._clock = clock
         self._watched: dict[tuple[str, str], Reflector[Any, Any]] = {
             key: Reflector(client, known(key[1]), struct, keep=trimmed, rng=rng, clock=clock)
@@ -155,12 +157,12 @@ class OwnersOfPods:
             self._forget()
             async with asyncio.timeout(_PATIENCE_S):
                 found = await self._look(reference, namespace)
-            self._read[name] = found, self._clock.now() + _FRESH_S
+            self._read[name] = found, self._clock.now() + self._fresh_s
             if found is None and _kind_of(reference) in self._watched:
                 self._absent.add(name)
         except (ApiError, Unreachable, BadObject, TimeoutError) as error:
             _log.info("owner_not_read", owner=name, reason=str(error) or "no answer in time")
-            self._read[name] = None, self._clock.now() + _FRESH_S
+            self._read[name] = None, self._clock.now() + self._fresh_s
             self._absent.discard(name)
         finally:
             del self._reading[name]

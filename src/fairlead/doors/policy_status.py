@@ -48,6 +48,10 @@ class Counted(Protocol):
         """All groups that have pods."""
         ...
 
+    async def learn(self, key: GroupKey) -> None:
+        """Have at hand what `count` reads of the group's workload."""
+        ...
+
     def count(self, key: GroupKey) -> GroupCount | None:
         """A group's pods now; None: it has none any more."""
         ...
@@ -108,7 +112,9 @@ class StatusDoor(Door):
     async def _lead(self, client: Client) -> None:
         around = self._around
         common: Any = {"rng": around.rng, "clock": around.clock}
-        owners = OwnersOfPods(client, changed=self._owners_changed, **common)
+        # A group is counted when its pods change, and a scale that was read before they did may be the one
+        # that they changed for: then nobody would look again.
+        owners = OwnersOfPods(client, changed=self._owners_changed, fresh_s=0.0, **common)
         groups = GroupsOfPods(
             client,
             around.policies,
@@ -140,6 +146,11 @@ class _Groups:
 
     def groups(self) -> Iterable[GroupKey]:
         return self._groups.groups()
+
+    async def learn(self, key: GroupKey) -> None:
+        pod = self._groups.some_pod(key)
+        if pod is not None:
+            await self._groups.owners.learn(pod, pod.metadata.namespace)
 
     def count(self, key: GroupKey) -> GroupCount | None:
         members = self._groups.members(key)
@@ -210,6 +221,10 @@ class PolicyStatuses:
 
     async def write(self, client: Client) -> int:
         """Write what differs now; how many statuses that was."""
+        await self._count()
+        if self._of is not self._policies.policies:
+            self._wake.set()
+            return 0  # what was counted under others says nothing about these
         wanted = self._wanted()
         written = 0
         for name, status in wanted.items():
@@ -220,9 +235,6 @@ class PolicyStatuses:
     def _wanted(self) -> dict[str, dict[str, Any]]:
         """The statuses of all policies of the cluster. No await in here: it is one moment's picture."""
         policies = Policies(self._policies.policies)
-        if self._of is not self._policies.policies:
-            self._of, self._whole = self._policies.policies, True
-        self._count()
         overlaps = policies.overlaps()
         by_policy: dict[str, list[GroupCount]] = {}
         for count in self._counts.values():
@@ -247,7 +259,10 @@ class PolicyStatuses:
                 )
         return found
 
-    def _count(self) -> None:
+    async def _count(self) -> None:
+        """Count what changed, each group as it is in one moment; nothing is forgotten when cancelled."""
+        if self._of is not self._policies.policies:
+            self._of, self._whole = self._policies.policies, True
         if self._whole:
             self._counts.clear()
             self._changed = set(self._counted.groups())
@@ -255,8 +270,10 @@ class PolicyStatuses:
         elif self._heard:
             self._changed.update(key for key in self._counted.groups() if self._concerned(key))
         self._heard.clear()
-        changed, self._changed = self._changed, set()
-        for key in changed:
+        for key in tuple(self._changed):
+            await asyncio.sleep(0)  # whoever is admitted beside it does not wait for all of them
+            await self._counted.learn(key)  # just before: what was read is not kept for long
+            self._changed.discard(key)
             count = self._counted.count(key)
             if count is None or not count.pods:
                 self._counts.pop(key, None)
