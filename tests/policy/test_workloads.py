@@ -164,6 +164,24 @@ def test_the_label_on_the_workload_overrides_its_number(label: str, replicas: in
     assert found.is_single(slot=2) is single
 
 
+@pytest.mark.parametrize(("label", "replicas", "single"), [("single", 5, True), ("multiple", 1, False)])
+def test_of_a_custom_workload_the_label_on_its_pods_counts(label: str, replicas: int, single: bool) -> None:
+    said = {"fairlead.dev/replicas": label, "rollouts-pod-template-hash": "r1"}
+    made = made_by("ReplicaSet", "web-r1", labels=said)
+    rollout = owner_reference("Rollout", "web", "argoproj.io/v1alpha1")
+    owners = Known(workload("ReplicaSet", "web-r1", owner=rollout)).scaled("Rollout", "web", replicas)
+    assert workload_of(made, owners).is_single() is single
+    # Nor does it depend on whether the scale could be read.
+    assert workload_of(made, NOBODY).is_single() is single
+
+
+def test_of_a_deployment_the_label_on_its_pods_does_not_count() -> None:
+    said = {"fairlead.dev/replicas": "single", "pod-template-hash": "r1"}
+    made = made_by("ReplicaSet", "web-r1", labels=said)
+    assert not workload_of(made, deployment_of(4)).is_single()
+    assert workload_of(made, NOBODY).single is None
+
+
 def test_who_holds_a_second_slot_is_not_single_whatever_a_stale_number_says() -> None:
     found = workload_of(made_by("ReplicaSet", "web-r1", labels={"pod-template-hash": "r1"}), deployment_of(1))
     assert found.is_single(slot=1)

@@ -31,6 +31,7 @@ _RECREATING = (
     ("", "ReplicationController"),
     ("batch", "Job"),
 )
+_LABELLED = (*_RECREATING, ("apps", "Deployment"))  # whose own labels are known; of others only scales are
 _POD_INDEX = "apps.kubernetes.io/pod-index"
 PER_POD = ("statefulset.kubernetes.io/pod-name", _POD_INDEX, "batch.kubernetes.io/job-completion-index")
 """Labels that are different on each pod of one workload."""
@@ -71,7 +72,8 @@ class Workload:
     replicas: int | None = None
     """How many are wanted, as far as known; stale while it jumps."""
     single: bool | None = None
-    """What the label ``fairlead.dev/replicas`` on the workload says; None where it does not say."""
+    """What the label ``fairlead.dev/replicas`` on the workload says, or, where that is a custom one, on the
+    pod; None where it does not say."""
     recreated: bool = True
     """Whether somebody is known to make a new pod for a deleted one: many a controller (a TaskRun, a
     workflow) does not, so an unknown one counts as one that does not until its scale is known."""
@@ -121,8 +123,8 @@ def workload_of(pod: Pod, owners: Owners, namespace: str = "") -> Workload:
         above = found.metadata.controller if found is not None else _guess(meta, reference)
         if above is not None:
             top = _known(owners, above, namespace)
-            return _of(above, top, namespace, revision, recreated=recreated, guessed=found is None)
-    workload = _of(reference, found, namespace, revision, recreated=recreated)
+            return _of(above, top, meta, namespace, revision, recreated=recreated, guessed=found is None)
+    workload = _of(reference, found, meta, namespace, revision, recreated=recreated)
     if reference.kind == "StatefulSet":
         return _numbered(workload, meta, found)
     return workload
@@ -165,6 +167,7 @@ def _group(reference: OwnerReference) -> str:
 def _of(
     reference: OwnerReference,
     found: Owner | Job | Scale | None,
+    pod: ObjectMeta,
     namespace: str,
     revision: str,
     *,
@@ -172,6 +175,10 @@ def _of(
     guessed: bool = False,
 ) -> Workload:
     job = reference.kind == "Job" and _group(reference) == "batch"
+    # A scale has no labels, and to read any object's one would have to be allowed to read every object.
+    labelled = found.metadata if found is not None else ObjectMeta()
+    if (_group(reference), reference.kind) not in _LABELLED:
+        labelled = pod
     return Workload(
         kind=reference.kind,
         api_version=reference.api_version,
@@ -180,7 +187,7 @@ def _of(
         uid=reference.uid,  # not the cache's, which may have another of the same name
         revision=revision,
         replicas=found.desired if found is not None else None,
-        single=_said_single(found.metadata) if found is not None else None,
+        single=_said_single(labelled),
         recreated=recreated,
         job=job,
         guessed=guessed,
