@@ -9,9 +9,15 @@ from fairlead.engine.core.actions import BindPod, MarkTiers
 from fairlead.engine.core.events import Gone, MarksAre, PoliciesAre, Promised
 from fairlead.engine.settings import Settings
 from fairlead.policy.marks import Marks
-from fairlead.policy.names import DELETION_COST, POLICY_ANNOTATION, SLOT_ANNOTATION, TIER_ANNOTATION
+from fairlead.policy.names import (
+    DELETION_COST,
+    POLICY_ANNOTATION,
+    REPLICAS_LABEL,
+    SLOT_ANNOTATION,
+    TIER_ANNOTATION,
+)
 from support.cluster_of import Running, seen
-from support.policies import policy
+from support.policies import ON_DEMAND, SPOT, policy
 from support.units import EPOCH, budget, node, pod, workload
 
 BASE = {"name": "base", "max": 10}
@@ -118,6 +124,18 @@ def test_a_single_replica_goes_where_single_replicas_go():
     single = policy("web", singleReplica="on-demand")
     world = under(single, things=[*spots(1), *deployment(1), web(0)])
     assert split(world) == {"demand": 1}
+
+
+def test_what_the_pods_of_a_custom_workload_say_holds_for_each():
+    owner = {"kind": "Rollout", "name": "web", "uid": "r", "apiVersion": "argoproj.io/v1", "controller": True}
+    said = ("multiple", "single", "multiple")
+    pods = [
+        pod(f"web-{number}", owner=owner, labels={"app": "web", REPLICAS_LABEL: word})
+        for number, word in enumerate(said)
+    ]
+    spot_first = policy("web", SPOT, ON_DEMAND | {"min": 0}, singleReplica="on-demand")
+    world = under(spot_first, things=[*spots(1), *pods])
+    assert [world.bound[f"default/web-{n}"] for n in range(3)] == ["spot-0", "demand-0", "spot-0"]
 
 
 def test_as_many_as_the_budget_demands_are_off_spot():

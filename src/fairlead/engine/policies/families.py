@@ -11,6 +11,7 @@ from fairlead.engine.policies.owners import KnownOwners
 from fairlead.kube.meta import ObjectMeta
 from fairlead.kube.pod import Pod
 from fairlead.policy.groups import GroupKey
+from fairlead.policy.names import REPLICAS_LABEL
 from fairlead.policy.workloads import REVISIONS, Workload, workload_of
 
 __all__ = ["Families", "Family"]
@@ -105,6 +106,6 @@ def _key(metadata: ObjectMeta) -> tuple[str, ...]:
     controller = metadata.controller
     if controller is None:
         return (metadata.uid,)
-    said = [metadata.labels.get(label, "") for label in REVISIONS]
+    said = [metadata.labels.get(label, "") for label in (*REVISIONS, REPLICAS_LABEL)]
     made_by = controller.api_version, controller.kind, controller.name, controller.uid
     return (metadata.namespace, *made_by, *said)
