@@ -173,18 +173,18 @@ class Tiered:
         return Counter(self._tier_of[one["spec"]["nodeName"]] for one in pods if one["spec"].get("nodeName"))
 
     @contextlib.contextmanager
-    def watching(self, app: str) -> Iterator[Callable[[], Iterator[list[Manifest]]]]:
-        """Record from here on what becomes of a workload's pods; call it to be told, moment by moment."""
-        before = self.cluster.list("Pod", labelSelector=f"app={app}")
+    def watching(self, *apps: str) -> Iterator[Callable[[], Iterator[list[Manifest]]]]:
+        """Record from here on what becomes of workloads' pods; call it to be told, moment by moment."""
+        before = self.cluster.list("Pod", labelSelector=f"app in ({','.join(apps)})")
         start = before["metadata"]["resourceVersion"]
         with self.cluster.wire.watch(self.cluster.path("Pod"), resourceVersion=start) as watch:
 
             def moments() -> Iterator[list[Manifest]]:
                 now = {item["metadata"]["name"]: item for item in before["items"]}
-                end = self.cluster.create(pod(self.cluster.unique(f"end-{app}")))["metadata"]["uid"]
+                end = self.cluster.create(pod(self.cluster.unique(f"end-{apps[0]}")))["metadata"]["uid"]
                 while (event := watch.next())["object"]["metadata"]["uid"] != end:
                     item = event["object"]
-                    if item["metadata"].get("labels", {}).get("app") == app:
+                    if item["metadata"].get("labels", {}).get("app") in apps:
                         now[item["metadata"]["name"]] = item
                         if event["type"] == "DELETED":
                             del now[item["metadata"]["name"]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import signal
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
@@ -14,11 +14,14 @@ import pytest
 
 from fairlead.policy.ledger import Ledger
 from fairlead.policy.names import LEDGERS
-from support.admission import SLOT, TIER, Tiered, exact
+from support.admission import SLOT, TIER, Manifest, Tiered, exact
 from support.door import DoorProcess
 from support.manifests import pod
 
 NAMES = ("one", "two", "three", "four")
+
+# A rebalancer that lets no reason to move a pod pass.
+HURRY = {"minPodAge": "0s", "perMinute": 600, "stabilize": "0s"}
 
 
 def admitted(replica: DoorProcess) -> int:
@@ -67,17 +70,41 @@ def test_a_replica_killed_in_the_middle_costs_nobody_a_slot(
     corner: Tiered, count: Callable[[int, int], int]
 ) -> None:
     number = count(20, 50)
+    more = number + 10
     corner.nodes()
-    corner.run(replicas=2, arguments=("--failure-policy=Fail",))
+    corner.run(corner.policy(rebalance=HURRY), replicas=2, arguments=("--failure-policy=Fail",))
     for name in NAMES:
         corner.deploy(name, 0)
-    scale_all(corner, number)
-    doomed = corner.replicas[0]
-    corner.cluster.wait(lambda: admitted(doomed) >= number // 2, "some to be admitted by it")
-    doomed.signal(signal.SIGKILL)
-
+    # One watch for all: an API server hangs up on who does not keep up with it.
+    with corner.watching(*NAMES) as moments, corner.rebalancing() as rebalancer:
+        rebalancer.wait_for("synced")
+        scale_all(corner, number)
+        doomed = corner.replicas[0]
+        corner.cluster.wait(lambda: admitted(doomed) >= number // 2, "some to be admitted by it")
+        doomed.signal(signal.SIGKILL)
+        for name in NAMES:
+            assert corner.settled(name, number) == exact(number), name
+        # Who is left goes on from what the dead one had given away.
+        scale_all(corner, more)
+        for name in NAMES:
+            assert corner.settled(name, more) == exact(more), name
+        safe = on_demand_once_all_ready(corner, moments(), number)
     for name in NAMES:
-        assert corner.settled(name, number) == exact(number), name
+        assert safe[name], f"{name} was seen with all of its pods Ready"
+        assert min(safe[name]) >= exact(number)["on-demand"], name
+
+
+def on_demand_once_all_ready(
+    corner: Tiered, moments: Iterator[list[Manifest]], number: int
+) -> dict[str, list[int]]:
+    """How many served on on-demand, at each moment since so many pods of a workload were Ready."""
+    found: dict[str, list[int]] = {name: [] for name in NAMES}
+    for pods in moments:
+        for name in NAMES:
+            now = corner.serving([one for one in pods if one["metadata"]["labels"]["app"] == name])
+            if found[name] or now.total() >= number:
+                found[name].append(now["on-demand"])
+    return found
 
 
 @pytest.mark.slow
@@ -108,27 +135,29 @@ def test_where_failures_are_ignored_what_slipped_through_is_adopted(
 
 
 @pytest.mark.slow
-def test_where_failures_are_ignored_the_rebalancer_mends_what_slipped_through(corner: Tiered) -> None:
+def test_where_failures_are_ignored_the_rebalancer_mends_what_slipped_through(
+    corner: Tiered, count: Callable[[int, int], int]
+) -> None:
+    number = count(25, 50)
     corner.nodes()
-    hurry = {"minPodAge": "0s", "perMinute": 600, "stabilize": "0s"}
-    corner.run(corner.policy(rebalance=hurry), replicas=2)
+    corner.run(corner.policy(rebalance=HURRY), replicas=2)
     for name in NAMES:
         corner.deploy(name, 0)
-    scale_all(corner, 25)
+    scale_all(corner, number)
     doomed = corner.replicas[0]
     corner.cluster.wait(lambda: admitted(doomed) >= 10, "some to be admitted by it")
     doomed.signal(signal.SIGKILL)
-    split = {name: corner.settled(name, 25) for name in NAMES}
+    split = {name: corner.settled(name, number) for name in NAMES}
 
     with ExitStack() as stack:
         watched = {name: stack.enter_context(corner.watching(name)) for name in NAMES}
         stack.enter_context(corner.rebalancing())
         for name in NAMES:
             corner.cluster.wait(
-                lambda name=name: corner.is_settled(name, 25, exact(25)), f"{name} to be mended"
+                lambda name=name: corner.is_settled(name, number, exact(number)), f"{name} to be mended"
             )
         for name, moments in watched.items():
-            least = min(split[name]["on-demand"], exact(25)["on-demand"])
+            least = min(split[name]["on-demand"], exact(number)["on-demand"])
             assert min((corner.serving(pods)["on-demand"] for pods in moments()), default=least) >= least
 
 
