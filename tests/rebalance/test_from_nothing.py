@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from support.autoscaled import add_pool, autoscaled
+from support.autoscaled import EAGER, add_pool, autoscaled
 from support.cluster import Cluster, Host
 from support.rebalancing import PACE, Rebalanced, rebalanced
 from support.workloads import is_ready
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.real)], scope="module")
 def host(request: pytest.FixtureRequest) -> Iterator[Host]:
     """Each kind of cluster in turn, with an autoscaler and without nodes."""
-    with autoscaled(request.param) as own:
+    with autoscaled(request.param, EAGER) as own:
         yield own
 
 
@@ -97,23 +97,50 @@ def test_an_oscillating_number_and_an_autoscaler_make_a_bounded_number_of_moves(
     door = corner.running(policy)
     asks = {"containers": [{"name": "main", "image": "image", "resources": {"requests": {"cpu": "400m"}}}]}
     corner.corner.deploy("web", 4, pods=asks)
+    nodes = Nodes(corner)
     began = time.monotonic()
-    number = 4
+    number = made = 4
     while time.monotonic() < began + count(8, 240):
+        made += max(0, 14 - 2 * number)
         number = 14 - number
         corner.corner.scale("web", number)
         corner.cluster.wait(lambda number=number: all_ready(corner, number), f"{number} ready pods")
         # Long enough for nodes to be taken away, and for pods to be moved.
         later = time.monotonic() + 6
-        corner.cluster.wait(lambda later=later: time.monotonic() > later, "the load to change")
+        corner.cluster.wait(
+            lambda later=later: nodes.look() and time.monotonic() > later, "the load to change"
+        )
     corner.corner.scale("web", 4)
     lies(corner, "web", spot=2, safe=2)
     minutes = (time.monotonic() - began) / 60
     moves, passed_on = len(door.log("moved")), len(door.log("passed_on"))
+    corner.cluster.wait(lambda: nodes.look() and nodes.taken, "a node to be taken away")
     with capsys.disabled():
-        sys.stdout.write(f"\n{moves} moves and {passed_on} pods passed on in {minutes:.1f} min\n")
+        sys.stdout.write(
+            f"\n{moves} moves and {passed_on} pods passed on in {minutes:.1f} min, "
+            f"{len(nodes.taken)} nodes taken away\n"
+        )
     assert moves <= 6 * (minutes + 1)
+    # Each pod that was asked for, or made in place of one that was moved, finds out once at most.
+    assert passed_on <= made + moves
     assert "move " not in corner.tell(), "nothing is left to do"
+
+
+class Nodes:
+    """The nodes of the test's pools, as they come and go: those that were seen, and then no more."""
+
+    def __init__(self, corner: Rebalanced) -> None:
+        self.taken: set[str] = set()
+        self._corner = corner
+        self._seen: set[str] = set()
+
+    def look(self) -> bool:
+        """Look at them again."""
+        cluster = self._corner.cluster
+        now = set(cluster.names("Node", labelSelector=f"test={cluster.namespace}"))
+        self._seen |= now
+        self.taken = self._seen - now
+        return True
 
 
 def all_ready(corner: Rebalanced, number: int) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -20,13 +21,21 @@ _NODE_CLASSES = "/apis/karpenter.kwok.sh/v1alpha1/kwoknodeclasses"
 _NODE_POOLS = "/apis/karpenter.sh/v1/nodepools"
 _CPUS = 2
 
+PATIENT = Pacing(scan=timedelta(seconds=0.5))
+"""Takes no node away as long as a test runs."""
+EAGER = replace(
+    PATIENT,
+    unneeded=timedelta(seconds=2),
+    after_add=timedelta(seconds=2),
+    deletion=timedelta(seconds=1),
+)
+"""Takes nodes away within seconds, as Karpenter does."""
+
 
 @contextmanager
-def autoscaled(kind: str) -> Iterator[Host]:
-    """A cluster with an autoscaler and no nodes, on which no other test runs."""
-    host = (
-        karpenter_host() if kind == "real" else EmbeddedHost(autoscaler=Pacing(scan=timedelta(seconds=0.5)))
-    )
+def autoscaled(kind: str, pacing: Pacing = PATIENT) -> Iterator[Host]:
+    """A cluster with an autoscaler, paced like this if it is ours, and no nodes; no other test runs there."""
+    host = karpenter_host() if kind == "real" else EmbeddedHost(autoscaler=pacing)
     try:
         yield host
     finally:
