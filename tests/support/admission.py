@@ -7,6 +7,7 @@ import contextlib
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from support.balancer import Balancer
 from support.cluster import Cluster
 from support.door import DoorProcess
 from support.manifests import deployment, pod
+from support.moments import recording
 from support.policies import plain_policy
 from support.workloads import is_ready
 
@@ -172,25 +174,9 @@ class Tiered:
         """How many pods lie on the nodes of each tier."""
         return Counter(self._tier_of[one["spec"]["nodeName"]] for one in pods if one["spec"].get("nodeName"))
 
-    @contextlib.contextmanager
-    def watching(self, *apps: str) -> Iterator[Callable[[], Iterator[list[Manifest]]]]:
+    def watching(self, *apps: str) -> AbstractContextManager[Callable[[], Iterator[list[Manifest]]]]:
         """Record from here on what becomes of workloads' pods; call it to be told, moment by moment."""
-        before = self.cluster.list("Pod", labelSelector=f"app in ({','.join(apps)})")
-        start = before["metadata"]["resourceVersion"]
-        with self.cluster.wire.watch(self.cluster.path("Pod"), resourceVersion=start) as watch:
-
-            def moments() -> Iterator[list[Manifest]]:
-                now = {item["metadata"]["name"]: item for item in before["items"]}
-                end = self.cluster.create(pod(self.cluster.unique(f"end-{apps[0]}")))["metadata"]["uid"]
-                while (event := watch.next())["object"]["metadata"]["uid"] != end:
-                    item = event["object"]
-                    if item["metadata"].get("labels", {}).get("app") in apps:
-                        now[item["metadata"]["name"]] = item
-                        if event["type"] == "DELETED":
-                            del now[item["metadata"]["name"]]
-                        yield list(now.values())
-
-            yield moments
+        return recording(self.cluster, *apps)
 
     def serving(self, pods: list[Manifest]) -> Counter[str]:
         """How many pods that are Ready, and not on their way out, lie in each tier."""

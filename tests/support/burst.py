@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 from fairlead.doors.webhook.registration import CONFIGURATION
@@ -14,15 +15,21 @@ from support.balancer import Balancer
 from support.cluster import Cluster
 from support.door import DoorProcess
 from support.manifests import deployment, job, pod
+from support.moments import recording
 from support.workloads import is_ready
 
-__all__ = ["Bursting", "bursting"]
+__all__ = ["Bursting", "bursting", "is_living"]
 
 Manifest = dict[str, Any]
 
 _TAINT = {"key": "virtual-kubelet.io/provider", "value": "test", "effect": "NoSchedule"}
 # The one is read by KWOK, the other by the embedded kubelet.
 _LONG = {"pod-complete.stage.kwok.x-k8s.io/delay": "1h", RUN_FOR: "1h"}
+
+# KWOK ends a pod at once whatever its grace, and the finalizer keeps it; our own kubelet makes it a finished
+# one then, so where it is to be terminating and nothing else, the kubelet must use up the grace.
+_STAY = "fairlead.test/stay"
+_LINGERS_S = 3600
 
 
 class Bursting:
@@ -35,6 +42,7 @@ class Bursting:
         self.home = cluster.namespace
         self.scheduler = f"burst-{self.home}" if via == "scheduler" else "default-scheduler"
         self.doors: list[DoorProcess] = []
+        self._lingering: list[str] = []
         self.system = cluster.add_namespace()
         cluster.namespace = self.home
 
@@ -86,10 +94,17 @@ class Bursting:
                 "pods to be given a tier",
             )
 
-    def deploy(self, name: str, replicas: int, *, labels: dict[str, str] | None = None) -> None:
-        """A Deployment of small pods for our nodes."""
+    def deploy(
+        self, name: str, replicas: int, *, labels: dict[str, str] | None = None, lingers: bool = False
+    ) -> None:
+        """A Deployment of small pods for our nodes; those that linger stay terminating to the test's end."""
         made = deployment(name, replicas, pods=self._spec())
-        made["spec"]["template"]["metadata"]["labels"] |= labels or {}
+        metadata = made["spec"]["template"]["metadata"]
+        metadata["labels"] |= labels or {}
+        if lingers:
+            metadata["finalizers"] = [_STAY]
+            made["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = _LINGERS_S
+            self._lingering.append(name)
         self.cluster.create(made)
 
     def scale(self, name: str, replicas: int) -> None:
@@ -132,15 +147,23 @@ class Bursting:
         assert found is not None
         return found[:-1]
 
-    def living(self, app: str, *, namespace: str = "") -> list[Manifest]:
-        """Pods with this label that are neither finished nor on their way out."""
-        items = self.cluster.list("Pod", namespace=namespace, labelSelector=f"app={app}")["items"]
+    def watching(self, *apps: str) -> AbstractContextManager[Callable[[], Iterator[list[Manifest]]]]:
+        """Record from here on what becomes of these pods; call it to be told, moment by moment."""
+        return recording(self.cluster, *apps)
+
+    def leaving(self, app: str) -> list[Manifest]:
+        """Pods with this label that are on their way out but, so far, run."""
+        items = self.cluster.list("Pod", labelSelector=f"app={app}")["items"]
         return [
             one
             for one in items
-            if "deletionTimestamp" not in one["metadata"]
-            and one["status"].get("phase") not in ("Succeeded", "Failed")
+            if "deletionTimestamp" in one["metadata"] and one["status"].get("phase") == "Running"
         ]
+
+    def living(self, app: str, *, namespace: str = "") -> list[Manifest]:
+        """Pods with this label that are neither finished nor on their way out."""
+        items = self.cluster.list("Pod", namespace=namespace, labelSelector=f"app={app}")["items"]
+        return [one for one in items if is_living(one)]
 
     def split(self, items: list[Manifest]) -> Counter[str]:
         """Pods per kind of node."""
@@ -162,6 +185,34 @@ class Bursting:
 
         return self.cluster.wait(look, f"{name} to be held")
 
+    def release(self) -> None:
+        """Let go of pods that linger: a namespace is not gone before they are."""
+        for name in self._lingering:
+            self.cluster.delete("Deployment", name)
+
+        def gone() -> bool:
+            left = [
+                one["metadata"]
+                for name in self._lingering
+                for one in self.cluster.list("Pod", labelSelector=f"app={name}")["items"]
+            ]
+            for one in left:
+                # Not before its owner's end: another would be made in its place. It may be gone by now, too.
+                if "deletionTimestamp" in one:
+                    self.cluster.try_patch("Pod", one["name"], {"metadata": {"finalizers": None}})
+                    self.cluster.try_delete("Pod", one["name"], gracePeriodSeconds=0)
+            return not left
+
+        self.cluster.wait(gone, "pods that linger to be gone")
+
+
+def is_living(one: Manifest) -> bool:
+    """Whether a pod is neither finished nor on its way out."""
+    return "deletionTimestamp" not in one["metadata"] and one["status"].get("phase") not in (
+        "Succeeded",
+        "Failed",
+    )
+
 
 @contextlib.contextmanager
 def bursting(cluster: Cluster, via: str) -> Iterator[Bursting]:
@@ -173,3 +224,4 @@ def bursting(cluster: Cluster, via: str) -> Iterator[Bursting]:
         finally:
             for door in own.doors:
                 door.close()
+            own.release()

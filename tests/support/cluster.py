@@ -142,7 +142,7 @@ class EmbeddedHost(Host):
     name = "embedded"
 
     def __init__(self, **shape: Any) -> None:
-        """`shape` goes to the world: its node groups' autoscaler, say."""
+        """`shape` goes to the world: its node groups' autoscaler, say, or another pace."""
         super().__init__()
         self._shape = shape
         self._authority = Authority()
@@ -180,7 +180,7 @@ class EmbeddedHost(Host):
         self._loop = asyncio.get_running_loop()
         self._ended = asyncio.Event()
         try:
-            serving = await World(clock=WallClock(), pace=PACE, **self._shape).serve()
+            serving = await World(clock=WallClock(), **({"pace": PACE} | self._shape)).serve()
         except Exception as error:  # noqa: BLE001 (whatever it is, the waiting thread raises it)
             self._started.set_exception(error)
             return
