@@ -41,6 +41,7 @@ _NEVER_S = 1e12
 _BREATH_S = 0.001
 _TURNS = 3  # of the loop, from a request that has arrived to its wish: a busy machine is late to look for it
 _GATHER_S = 0.02  # about what a write takes when there is a rush
+_TURN_S = 0.1  # for how long others may have a ledger that we have written
 _LOOK_S = 0.01  # how often news is looked for on behalf of who waits
 _DOUBT_S = 10.0  # where nobody says how many there are to be, a pod is doubted that is not there by then
 _EARLY_S = 2.0  # a pod that was made is in the watch well before
@@ -198,11 +199,15 @@ class Ledgers:
         try:
             while line.waiting:
                 await self._gather()
-                batch = line.next()
+                batch, began = line.next(), self._clock.now()
                 late = await self._give(key, batch, line) if batch else []
                 line.waiting = late + line.waiting
+                took_s = self._clock.now() - began
                 if late and len(late) == len(batch):
                     await asyncio.sleep(_LOOK_S)
+                elif took_s > _GATHER_S:
+                    # The API server is busy. Meanwhile more come along, and who lost against us has a turn.
+                    await asyncio.sleep(min(took_s, _TURN_S))
         finally:
             line.busy = False
             self._lines.pop(key, None)
@@ -271,12 +276,13 @@ class Ledgers:
             except Unreachable as error:
                 self._metrics.writes.labels("unknown").inc()
                 _log.info("ledger_answer_lost", ledger=str(key), reason=str(error))
-            if tried:
+            if tried > 1:
                 # Whose watch is behind would lose against every version in turn.
                 ledger = await self._copies.refresh(key)
             else:
                 ledger = await self._copies.newer(ledger)
-                batch += line.next()  # who came meanwhile has all the other tries
+                if not tried:
+                    batch += line.next()  # who came meanwhile has all the other tries
         raise FairleadError(f"the ledger of {key} changes faster than we can write it")
 
     def _sift(
