@@ -17,6 +17,7 @@ from fairlead.client.api import Client
 from fairlead.client.config import load
 from fairlead.client.connection import Connection
 from fairlead.kube.resources import known
+from fairlead.tenants.live import is_going
 from fairlead.tenants.rendering import KINDS
 from support.cluster import Cluster
 from support.faults import Faithful, FaultProxy, RequestFault
@@ -139,9 +140,17 @@ class Tenancy:
         }
 
     def outcome(self, tenant: str = "") -> dict[str, Obj]:
-        """All there is to compare between two ways to the same end."""
+        """All there is to compare between two ways to the same end, once nothing is on its way out.
+
+        What is deleted waits for the garbage collector, which is another process on a real cluster.
+        """
+
+        def nothing_goes() -> dict[str, Obj] | None:
+            held = self.objects(tenant)
+            return None if any(is_going(item) for item in held.values()) else held
+
         found = {}
-        for ref, item in self.objects(tenant).items():
+        for ref, item in self.cluster.wait(nothing_goes, "nothing on its way out").items():
             metadata = item["metadata"]
             annotations = {
                 key: value

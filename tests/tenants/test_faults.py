@@ -45,7 +45,9 @@ def small(**fields: Any) -> TenantType:
 
 async def bring(client: Client, tenant: Tenant, kind: TenantType) -> None:
     kinds = Kinds(client)
-    await Applier(kinds).carry_out(await plan(kinds, tenant, kind), Deadline(30))
+    applier = Applier(kinds)
+    await applier.settle(tenant, Deadline(30))  # as the command does: deletions end in their own time
+    await applier.carry_out(await plan(kinds, tenant, kind), Deadline(30))
 
 
 async def remove(client: Client, tenant: Tenant) -> None:
