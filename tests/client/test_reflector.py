@@ -7,6 +7,7 @@ one particular moment; the same reflector runs against real clusters in the stor
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from aiohttp import web
 from fairlead.client.reflector import Tuning
 from fairlead.client.view import Deleted
 from support.odd_server import bookmark, frame
-from support.reflected import Step, listed, pod, pods, says, scene, watch
+from support.reflected import QUICK, Step, listed, pod, pods, says, scene, watch
 
 
 class TestListing:
@@ -131,6 +132,35 @@ class TestResuming:
         async with scene(*[says(403, "Forbidden")] * 3) as stage:
             await stage.asked_for(4)
             assert "Forbidden" in str(stage.reflector.trouble)
+
+    async def test_trouble_is_over_when_a_stream_goes_on_though_nothing_happens(self) -> None:
+        goes_on = asyncio.Event()
+
+        async def waits(request: web.BaseRequest) -> web.StreamResponse:
+            await goes_on.wait()
+            return await watch()(request)
+
+        async with scene(watch(listed(pod("a", 3), at=10), then="break"), waits) as stage:
+            await stage.asked_for(2)
+            assert "broke off" in str(stage.reflector.trouble)
+            goes_on.set()
+            while stage.reflector.trouble is not None:  # noqa: ASYNC110 (time alone ends it)
+                await asyncio.sleep(0.001)
+            assert stage.said == ["Added shop/a", "Synced"]
+
+    async def test_trouble_is_over_at_once_when_a_stream_tells_something(self) -> None:
+        tuning = replace(QUICK, believed_s=3600.0)
+        async with scene(watch(listed(at=10), then="break"), watch(bookmark(11)), tuning=tuning) as stage:
+            await stage.asked_for(2)
+            assert stage.reflector.trouble is not None
+            while stage.reflector.view.resume != "11":  # noqa: ASYNC110 (bookmarks are not told)
+                await asyncio.sleep(0.001)
+            assert stage.reflector.trouble is None
+
+    async def test_trouble_lasts_until_a_listing_is_complete(self) -> None:
+        async with scene(says(503, "Unavailable"), watch(frame("ADDED", pod("a", 3)))) as stage:
+            await stage.until("Added shop/a")
+            assert stage.reflector.trouble is not None
 
 
 class TestListingAgain:

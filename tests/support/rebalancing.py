@@ -53,10 +53,10 @@ class Rebalanced:
         """Start a rebalancer."""
         return self.door("rebalance", *arguments)
 
-    def door(self, command: str, *arguments: str) -> DoorProcess:
+    def door(self, command: str, *arguments: str, kubeconfig: Path | None = None) -> DoorProcess:
         """Start a door that reads the file."""
         door = DoorProcess(
-            self.cluster.kubeconfig,
+            kubeconfig or self.cluster.kubeconfig,
             command,
             f"--policies={self._file}",
             f"--system-namespace={self.corner.system}",

@@ -27,6 +27,7 @@ QUICK = Tuning(
     page=2,
     inactivity_s=5.0,
     audit_s=0,
+    believed_s=0.01,
     settle_s=0.01,
     backoff_first_s=0.001,
     backoff_cap_s=0.01,

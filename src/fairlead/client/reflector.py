@@ -38,15 +38,16 @@ _LASTED_S = 10.0  # a stream that lasted this long worked
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """Times and sizes. API servers send a bookmark about once a minute, so `inactivity_s` of silence
-    means a dead stream; `audit_s` of 0 turns the audit off.
+    """Times and sizes. API servers send a bookmark about once a minute, the first one after two, so
+    `inactivity_s` of silence means a dead stream; `audit_s` of 0 turns the audit off.
     """
 
     page: int = 500
-    inactivity_s: float = 90.0
+    inactivity_s: float = 150.0
     watch_s: float = 480.0  # the server ends the watch after this to twice this: it spreads the load
     audit_s: float = 1800.0
     listing_s: float = 120.0  # how long a WatchList may take before a plain list is tried
+    believed_s: float = 1.0  # how long a stream goes on before its silence means that nothing happens
     settle_s: float = 5.0  # how long a difference may be a frame that is still on its way
     backoff_first_s: float = 0.2
     backoff_cap_s: float = 30.0
@@ -125,7 +126,6 @@ class Reflector(Generic[T, K]):
     ) -> None:
         self.counters = Counters()
         self.resource = resource
-        self.trouble: FairleadError | None = None  # why there is no stream at the moment
         self.client = self._client = client
         self._namespace = namespace
         self._labels = labels
@@ -138,6 +138,8 @@ class Reflector(Generic[T, K]):
         self._watch_list = True  # until the server says that it does not know it
         self._plain_next = False  # a WatchList came to nothing: try a plain list once
         self._stream: Stream | None = None
+        self._failure: FairleadError | None = None  # why there was no stream
+        self._resumed_at: float | None = None  # since when one goes on from where the last one ended
         self._must_list = False
         self._synced = asyncio.Event()
 
@@ -145,6 +147,18 @@ class Reflector(Generic[T, K]):
     def view(self) -> View[T, K]:
         """What is known now. Changes between awaits only."""
         return self._view
+
+    @property
+    def trouble(self) -> FairleadError | None:
+        """Why what is known may be old; None while a stream tells every change.
+
+        Where nothing happens, a stream that was taken up again has nothing to tell. It is believed after the
+        moment in which a server says that the point is too old to go on from.
+        """
+        resumed_at = self._resumed_at
+        if resumed_at is not None and self._clock.now() >= resumed_at + self._tuning.believed_s:
+            return None
+        return self._failure
 
     @property
     def is_synced(self) -> bool:
@@ -182,10 +196,11 @@ class Reflector(Generic[T, K]):
             try:
                 async with aclosing(source):
                     async for batch in source:
-                        self.trouble = None
                         yield batch
                         if self._view.resume is not None:
                             self._synced.set()
+                if self._view.resume is not None:
+                    self._failure = None
             except (ApiError, Unreachable, BadObject, Distrust) as error:
                 failure = error
             except BadKubeconfig as error:
@@ -219,7 +234,7 @@ class Reflector(Generic[T, K]):
 
     def _note(self, failure: FairleadError, wait_s: float) -> None:
         """Remember why, and choose how to go on."""
-        self.trouble = failure
+        self._failure = failure
         self.counters.broken += 1
         listing = self._view.resume is None
         _log.info("watch_broken", resource=self.resource.plural, reason=str(failure), wait_s=round(wait_s, 3))
@@ -286,6 +301,7 @@ class Reflector(Generic[T, K]):
         lines = Lines(tuning.line_limit)
         async with self._client.connection.stream(path, inactivity_s=tuning.inactivity_s) as stream:
             self._stream = stream
+            self._resumed_at = self._clock.now() if view.resume is not None else None
             try:
                 while chunk := await stream.read():
                     batch: list[Event[T, K]] = []
@@ -295,6 +311,8 @@ class Reflector(Generic[T, K]):
                             view.frame(line, batch)
                     except (ApiError, Distrust) as error:
                         failure = error  # what came before it has happened and must be told
+                    if failure is None and view.resume is not None:
+                        self._failure = None
                     if batch:
                         yield batch
                     if failure is not None:
@@ -302,7 +320,7 @@ class Reflector(Generic[T, K]):
                     if view.resume is None and self._clock.now() > listed_by:
                         raise Unreachable(f"a WatchList of {self.resource.plural} does not come to its end")
             finally:
-                self._stream = None
+                self._stream = self._resumed_at = None
 
     async def missed(self) -> list[str]:
         """Keys of objects whose changes never reached us, found by comparing versions with the API

@@ -15,7 +15,7 @@ import structlog
 
 from fairlead.client.api import Client
 from fairlead.client.clock import WALL_CLOCK, Clock
-from fairlead.client.reflector import Reflector
+from fairlead.client.reflector import Reflector, Tuning
 from fairlead.client.view import Added, Modified
 from fairlead.errors import ApiError, Unreachable
 from fairlead.kube.event import Event
@@ -28,6 +28,8 @@ _log = structlog.get_logger(__name__)
 
 _EVENT = known("Event")
 _AGAIN_S = 30.0
+# API servers do not cache events, so there are no bookmarks: only the server's own end of a watch is sure.
+_QUIET = Tuning(watch_s=240.0, inactivity_s=600.0)
 
 
 class Promises:
@@ -78,6 +80,7 @@ class Promises:
             self._client,
             _EVENT,
             Event,
+            tuning=_QUIET,
             keep=_nothing,
             fields=f"reason={reason}",
             rng=self._rng,

@@ -48,7 +48,9 @@ class Adopting:
             now = self._clock.now()
             for key in [key for key, due in self._due.items() if due <= now]:
                 del self._due[key]
-                if not groups.blind:
+                if groups.blind:
+                    self.changed(key)  # what we know may be old: later
+                else:
                     await self._look_after(key, groups, ledgers)
             if not self._due:
                 self._some.clear()
