@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from fairlead.kube.decode import convert
 from fairlead.kube.meta import ObjectMeta
-from fairlead.kube.selectors import LabelSelector
+from fairlead.kube.selectors import LabelSelector, matches
 from fairlead.kube.workloads import PodDisruptionBudget
 from fairlead.policy.demands import Alike, Makeup, alike, demand_of_group, tiers_of_group
 from fairlead.policy.rule import Demand
 from fairlead.policy.sharing import Sharing
+from fairlead.policy.workloads import demand_of
 from support.members import a_deployment
 from support.pictured import Picture
 from support.policies import policy
@@ -94,11 +95,50 @@ def test_the_tiers_of_such_a_group_know_the_desired_number() -> None:
     assert [tiers.of_slot(slot) for slot in range(1, 11)] == [1] * 9 + [0]
 
 
-def test_what_budgets_demand_of_those_who_share_a_group_adds_up() -> None:
+def test_what_is_demanded_of_those_who_share_a_group_adds_up() -> None:
+    budgets = [protects("a", "app", minAvailable=1)]
+    pods = [some("web", 10), some("app", 8)]
+    # 3 of the ten that nobody protects, and more than the one that the budget asks for: all but 7 of 18.
+    assert demand_of_group(SHARED, "default", pods, budgets, Sharing()) == Demand(min_available=11)
+    pods = [some("web", 2), some("app", 8)]
+    budgets = [protects("a", "app", minAvailable=3), protects("b", "web", minAvailable=0)]
+    assert demand_of_group(SHARED, "default", pods, budgets, Sharing()) == Demand(min_available=8)
+
+
+def test_no_more_are_let_go_than_every_budget_could_spare() -> None:
     budgets = [protects("a", "app", minAvailable=3), protects("b", "db", maxUnavailable=1)]
     pods = [some("web", 4), some("app", 6), some("db", 3)]
-    # 2 of the four that nobody protects, 3, and 2.
-    assert demand_of_group(SHARED, "default", pods, budgets, Sharing()) == Demand(min_available=7)
+    # Whichever pod is not kept might be one of the database's, which can spare one.
+    assert demand_of_group(SHARED, "default", pods, budgets, Sharing()) == Demand(min_available=12)
+
+
+said = st.fixed_dictionaries({"minAvailable": st.integers(0, 7)}) | st.fixed_dictionaries(
+    {"maxUnavailable": st.integers(0, 3)}
+)
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcd"), st.integers(1, 6), min_size=1),
+    st.dictionaries(st.sampled_from("abc"), said),
+    st.none() | said,
+    st.randoms(use_true_random=False),
+)
+def test_whichever_pods_of_a_group_are_lost_no_budget_is_broken(
+    sizes: dict[str, int], each: dict[str, Any], over_all: Any, rng: random.Random
+) -> None:
+    pods = [some(app, number) for app, number in sizes.items()]
+    budgets = [protects(f"on-{app}", app, **words) for app, words in each.items()]
+    if over_all is not None:
+        budgets.append(in_other_words(protects("all", "", **over_all), LabelSelector()))
+    demand = demand_of_group(SHARED, "default", pods, budgets, Sharing())
+    everybody = [app for app, number in sizes.items() for _ in range(number)]
+    rng.shuffle(everybody)
+    left = everybody[: demand.of(len(everybody))]
+    for one in budgets:
+        under = [app for app in sizes if matches(one.spec.selector, {"app": app})]
+        wanted = demand_of(one)
+        assert wanted is not None
+        assert sum(map(left.count, under)) >= wanted.of(sum(sizes[app] for app in under))
 
 
 def test_pods_without_a_budget_count_as_one_workload() -> None:
@@ -179,7 +219,7 @@ PLACED = [("web", "s1"), ("web", "s1"), ("web", "d1"), ("app", "d1"), ("app", "d
 def test_a_target_does_not_follow_the_pod_that_was_touched_last(last: str) -> None:
     picture = Picture(policy("web", *TIERS, groupBy={"label": "team"}))
     kept = budget("app", {"app": "app"}, 0)
-    kept["spec"]["minAvailable"] = 3
+    kept["spec"]["minAvailable"] = 1
     picture.add(kept)
     drawn = []
     for number, (app, on) in enumerate(PLACED, 1):

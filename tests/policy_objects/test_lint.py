@@ -257,13 +257,22 @@ class TestBudgetsOfGroups:
         assert found.about == "PodDisruptionBudget default/shop"
         assert "demands 5 of 10 pods, but only 3 stay when spot is lost: say min: pdb" in found.message
 
-    def test_a_workload_whose_group_keeps_enough_but_of_others_is_told_to_leave_it(self) -> None:
-        # The group keeps 5 + 3 of its 15, and app, the first by name, has seven of them.
+    def test_budgets_in_one_group_keep_more_than_each_by_itself(self) -> None:
         given = state(*TWO_NODES, deployment("app", 7), deployment("web", 8), five())
-        found = codes(policy("web", SPOT, self.PDB, groupBy="policy"), given=given)["min-below-budget"]
-        assert found.about == "Deployment default/web"
-        assert "demands 5 of 8 pods" in found.message
-        assert "say groupBy: workload" in found.message
+        found = codes(policy("web", SPOT, self.PDB, groupBy="policy"), given=given)
+        assert "min-below-budget" not in found
+        said = found["budgets-in-one-group"]
+        # Of the eight of web three may go, and so no more of all; by themselves, 5 of 8 and 3 of 7.
+        assert (said.severity, said.about) == ("note", "default *")
+        assert "keeps 12 of 15 pods" in said.message
+        assert "say groupBy: workload to keep 8" in said.message
+        assert "budgets-in-one-group" not in codes(policy("web", SPOT, self.PDB), given=given)
+
+    def test_one_budget_over_a_whole_group_keeps_what_it_demands(self) -> None:
+        given = state(*TWO_NODES, *self.over_both())
+        assert "budgets-in-one-group" not in codes(
+            policy("web", SPOT, self.PDB, groupBy="policy"), given=given
+        )
 
     def test_what_is_demanded_of_a_workload_is_not_what_is_demanded_of_its_group(self) -> None:
         shared = policy("web", SPOT, self.PDB, groupBy="policy")

@@ -2,9 +2,11 @@
 
 In a group of one workload the budget's own words stand, and the rule takes them of the desired number.
 Where workloads share a group, what each budget demands of the pods it protects adds up to a number; pods
-that no budget protects count as one workload. A budget over several workloads is asked once, for all of
-them: what may be unavailable is not granted to each. Where they are of one group, that is simply so; where
-they are not, each has its share (`fairlead.policy.sharing`).
+that no budget protects count as one workload. Which pods of a group are kept is chance, so that number may
+not be enough: the others could all be one budget's. So no more are let go than every budget could spare.
+A budget over several workloads is asked once, for all of them: what may be unavailable is not granted to
+each. Where they are of one group, that is simply so; where they are not, each has its share
+(`fairlead.policy.sharing`).
 """
 
 from __future__ import annotations
@@ -117,28 +119,32 @@ def demand_of_group(
     It is the same for a tier with ``min: pdb`` and for who only wants to know.
     """
     near = {one.metadata.name: one for one in budgets if one.metadata.namespace == namespace}
-    there: dict[_Protecting, dict[str, int]] = {}  # then by workload
-    wanted: dict[str, int] = {}
-    for one in pods:
-        protecting = tuple(sorted(b for b in near if matches(near[b].spec.selector, one.labels)))
-        part, name = there.setdefault(protecting, {}), name_of(one.workload)
-        part[name] = part.get(name, 0) + one.pods
-        wanted[name] = max(wanted.get(name, 0), one.workload.replicas or 0)
-    missing = {
-        name: max(0, number - sum(part.get(name, 0) for part in there.values()))
-        for name, number in wanted.items()
-    }
-    parts = {
-        protecting: {name: number + missing[name] for name, number in part.items()}
-        for protecting, part in there.items()
-    }
-    oldest = {name: _oldest(name, parts, sharing.under(budget)) for name, budget in near.items()}
-    demands = [_demanded(protecting, part, near, oldest) for protecting, part in sorted(parts.items())]
-    if not demands:
+    parts = _parts(pods, near)
+    if not parts:
         return Demand()
-    if policy.spec.group_by == "workload" and len(demands) == 1:
-        return demands[0][1]
-    return Demand(min_available=sum(number for number, _ in demands))
+    oldest = {name: _oldest(name, parts, sharing.under(budget)) for name, budget in near.items()}
+    asked = {
+        protecting: {
+            name: _asked(demand, protecting, part, oldest[name])
+            for name in protecting
+            if (demand := demand_of(near[name])) is not None
+        }
+        for protecting, part in parts.items()
+    }
+    sizes = {protecting: sum(part.values()) for protecting, part in parts.items()}
+    strictest = [
+        max(found.values(), key=lambda one: one[0], default=(Demand().of(sizes[protecting]), Demand()))
+        for protecting, found in asked.items()
+    ]
+    kept = sum(number for number, _ in strictest)
+    if policy.spec.group_by == "workload":
+        return strictest[0][1] if len(strictest) == 1 else Demand(min_available=kept)
+    spare: dict[str, int] = {}
+    for protecting, found in asked.items():
+        for name, (number, _) in found.items():
+            spare[name] = spare.get(name, 0) + sizes[protecting] - number
+    pods_there = sum(sizes.values())
+    return Demand(min_available=max(kept, pods_there - min(spare.values(), default=pods_there)))
 
 
 def tiers_of_group(
@@ -167,6 +173,27 @@ def _key(workload: Workload, labels: Mapping[str, str]) -> _Key:
     return name_of(workload), frozenset(item for item in labels.items() if item[0] not in PER_POD)
 
 
+def _parts(
+    pods: Iterable[Alike], budgets: Mapping[str, PodDisruptionBudget]
+) -> dict[_Protecting, dict[str, int]]:
+    """By the budgets that protect them and by workload, how many pods there are or will be."""
+    there: dict[_Protecting, dict[str, int]] = {}
+    wanted: dict[str, int] = {}
+    for one in pods:
+        protecting = tuple(sorted(b for b in budgets if matches(budgets[b].spec.selector, one.labels)))
+        part, name = there.setdefault(protecting, {}), name_of(one.workload)
+        part[name] = part.get(name, 0) + one.pods
+        wanted[name] = max(wanted.get(name, 0), one.workload.replicas or 0)
+    missing = {
+        name: max(0, number - sum(part.get(name, 0) for part in there.values()))
+        for name, number in wanted.items()
+    }
+    return {
+        protecting: {name: number + missing[name] for name, number in part.items()}
+        for protecting, part in sorted(there.items())
+    }
+
+
 def _oldest(
     budget: str, parts: Mapping[_Protecting, Mapping[str, int]], under: Sequence[str]
 ) -> _Unit | Literal["all"] | None:
@@ -186,24 +213,12 @@ def _oldest(
     return first
 
 
-def _demanded(
-    protecting: _Protecting,
-    part: Mapping[str, int],
-    near: Mapping[str, PodDisruptionBudget],
-    oldest: Mapping[str, _Unit | Literal["all"] | None],
+def _asked(
+    demand: Demand, protecting: _Protecting, part: Mapping[str, int], first: _Unit | Literal["all"] | None
 ) -> tuple[int, Demand]:
-    """What the strictest of the budgets that protect these pods demands: how many, and in its words."""
-    pods = sum(part.values())
-    found: list[tuple[int, Demand]] = []
-    for budget in protecting:
-        demand, first = demand_of(near[budget]), oldest[budget]
-        if demand is None:
-            continue
-        if first == "all":
-            found.append((demand.of(pods), demand))
-            continue
-        shares = {name: demand.share(oldest=(name, protecting) == first) for name in part}
-        number = sum(share.of(part[name]) for name, share in shares.items())
-        words = next(iter(shares.values())) if len(shares) == 1 else Demand(min_available=number)
-        found.append((number, words))
-    return max(found, key=lambda one: one[0], default=(Demand().of(pods), Demand()))
+    """What a budget demands of pods that the same budgets protect: how many, and in its words."""
+    if first == "all":
+        return demand.of(sum(part.values())), demand
+    shares = {name: demand.share(oldest=(name, protecting) == first) for name in part}
+    number = sum(share.of(part[name]) for name, share in shares.items())
+    return number, next(iter(shares.values())) if len(shares) == 1 else Demand(min_available=number)

@@ -14,7 +14,7 @@ from fairlead.kube.node import Node
 from fairlead.kube.selectors import matches
 from fairlead.kube.tolerations import tolerated
 from fairlead.kube.workloads import PodDisruptionBudget
-from fairlead.policy.demands import asks_budgets
+from fairlead.policy.demands import Alike, asks_budgets, demand_of_group
 from fairlead.policy.groups import GroupKey
 from fairlead.policy.ledger import MOST_SLOTS
 from fairlead.policy.matching import Policies, specificity
@@ -68,6 +68,7 @@ def lint(policies: Sequence[PlacementPolicy], state: State | None = None) -> lis
                     Finding(policy.name, "note", "no-workload", "", "governs no workload of this state")
                 )
             found += _budgets(policy, ours, state.budgets)
+            found += _kept_apart(policy, ours, state)
             found += _rollouts(policy, alone)
     return found
 
@@ -205,12 +206,32 @@ def _kept(policy: PlacementPolicy, under: Sequence[Preview], demand: Demand, abo
     wanted = demand.of(pods)
     if volatile and safe < wanted:
         whose = "it" if len(under) > 1 else "its PodDisruptionBudget"
-        shared = policy.spec.group_by != "workload" and asks_budgets(policy)
         said = (
             f"{whose} demands {wanted} of {pods} pods, but only {safe} stay when {volatile} is lost: "
-            f"say {'groupBy: workload' if shared else 'min: pdb'}, or more"
+            "say min: pdb, or more"
         )
         yield Finding(policy.name, "warning", "min-below-budget", about, said)
+
+
+def _kept_apart(policy: PlacementPolicy, previews: Sequence[Preview], state: State) -> Iterator[Finding]:
+    """Where more pods stay off volatile tiers than would if each workload were a group of its own."""
+    if policy.spec.group_by == "workload" or not asks_budgets(policy):
+        return
+    groups: dict[GroupKey, list[Preview]] = {}
+    for one in previews:
+        if one.key is not None and one.subject.pods:
+            groups.setdefault(one.key, []).append(one)
+    for key, group in groups.items():
+        like = [Alike(one.subject.workload, one.subject.labels, one.subject.pods) for one in group]
+        pods = sum(one.pods for one in like)
+        kept = demand_of_group(policy, key.namespace, like, state.budgets, state.sharing).of(pods)
+        alone = sum(one.demand.of(one.subject.pods) for one in group)
+        if kept > alone:
+            said = (
+                f"keeps {kept} of {pods} pods, so that every budget holds whichever pods those are: say "
+                f"groupBy: workload to keep {alone}"
+            )
+            yield Finding(policy.name, "note", "budgets-in-one-group", f"{key.namespace} {key.name}", said)
 
 
 class _Alone(NamedTuple):
