@@ -84,6 +84,15 @@ def test_a_mark_beyond_all_reason_is_answered_at_once() -> None:
     assert scene.tier(scene.filter("p1")) == "on-demand"
 
 
+def test_where_the_highest_slots_are_left_the_last_pod_goes_where_one_is_missing() -> None:
+    scene = Scene(replicas=4)
+    for slot, tier, node in ((11, "on-demand", "d1"), (12, "spot", "s1"), (14, "on-demand", "d2")):
+        scene.deciding.shown(KEY, member(f"p{slot}", tier=tier, slot=slot), node)
+    verdict = scene.filter("new")
+    assert (verdict.slot, scene.tier(verdict)) == (1, "spot")
+    assert scene.tier(scene.filter("new")) == "spot"
+
+
 def test_ten_pods_are_split_three_to_seven_though_no_outcome_was_seen() -> None:
     scene = Scene()
     tiers = Counter(scene.tier(scene.filter(f"p{number}")) for number in range(10))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.policy.groups import GroupKey
-from fairlead.policy.ledger import Ledger
+from fairlead.policy.ledger import Entry, Ledger
 from fairlead.policy.model import PlacementPolicy
 from fairlead.policy.placing import place
 from fairlead.policy.rule import Tiers
@@ -65,3 +65,56 @@ def test_whatever_was_refused_those_who_came_keep_the_min(refused: int, pods: in
     used = shared(SPOT, ON_DEMAND | {"min": least})
     wanted = Tiers(used.spec.tiers).split(pods)[1]
     assert taken(used, pods, refused=refused).count("on-demand") >= wanted
+
+
+def ledger_of(held: dict[int, str]) -> Ledger:
+    return Ledger(KEY, tuple(Entry(slot, held[slot], f"token-{slot}", 0.0) for slot in sorted(held)))
+
+
+def landing(used: PlacementPolicy, held: dict[int, str], replicas: int) -> str:
+    """Where the next pod goes."""
+    tiers = Tiers(used.spec.tiers)
+    _, placing = place(ledger_of(held), used, a_deployment(replicas), tiers, token="new", now=0.0)
+    assert placing.choice.tier is not None
+    return used.spec.tiers[placing.choice.tier].name
+
+
+def test_where_the_highest_slots_are_left_the_last_pod_goes_where_one_is_missing() -> None:
+    used = policy("web", SPOT, ON_DEMAND | {"min": "30%"})
+    left = {11: "on-demand", 14: "on-demand", 12: "spot"}
+    # The first slot is on-demand's, of which there are enough.
+    assert landing(used, left, 4) == "spot"
+    # More are to come, who have slots of their own.
+    assert landing(used, left, 8) == "on-demand"
+
+
+@given(
+    st.dictionaries(st.integers(1, 30), st.sampled_from(["spot", "on-demand"]), min_size=2, max_size=12),
+    st.sampled_from(
+        [
+            policy("web", SPOT, ON_DEMAND | {"min": "30%"}),
+            policy("web", SPOT | {"max": 3}, ON_DEMAND),
+            policy("web", SPOT, ON_DEMAND | {"min": 2}, groupBy="policy"),
+            policy("web", SPOT | {"min": "50%"}, ON_DEMAND | {"min": "50%"}),
+        ]
+    ),
+)
+def test_whatever_is_left_of_a_group_it_can_be_mended_by_moving_pods(
+    held: dict[int, str], used: PlacementPolicy
+) -> None:
+    pods = len(held)
+    names = [tier.name for tier in used.spec.tiers]
+    target = dict(zip(names, Tiers(used.spec.tiers).split(pods), strict=True))
+    for _ in range(pods):
+        tiers = list(held.values())
+        surplus = [slot for slot, tier in held.items() if tiers.count(tier) > target[tier]]
+        if not surplus:
+            return
+        for slot in surplus:
+            rest = {other: tier for other, tier in held.items() if other != slot}
+            if (to := landing(used, rest, pods)) != held[slot]:
+                held = rest | {ledger_of(rest).free_slot(): to}
+                break
+        else:
+            raise AssertionError(f"nobody can be moved from {held}")
+    assert all(list(held.values()).count(tier) == number for tier, number in target.items())

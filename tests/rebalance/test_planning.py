@@ -48,6 +48,15 @@ def test_pods_come_back_from_on_demand_to_spot() -> None:
     assert move.uid == "uid-default-web-3"
 
 
+def test_pods_whose_slots_are_beyond_their_number_are_brought_back_too() -> None:
+    # What is left of twenty: of these slots the lowest is on-demand's, like three of the pods.
+    picture = Picture().deployment(4)
+    for slot, on in ((11, "d1"), (12, "s1"), (14, "d1"), (17, "d2")):
+        picture.add(picture.web(f"web-{slot}", on, slot=slot))
+    move = picture.move()
+    assert (move.from_tier, move.to_tier) == ("on-demand", "spot")
+
+
 class TestSlotsOfTheTier:
     """With ``min: pdb`` what tiers hold decides, not slots; scaling in goes by slots all the same."""
 

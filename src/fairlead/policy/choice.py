@@ -2,7 +2,8 @@
 
 The rule says where a slot belongs; this says where its next pod goes. The two differ while a tier is
 unavailable, and the rebalancer brings the pod back later. With ``min: pdb`` it is not the slot's number
-that counts but what the group's tiers hold: a group that has grown lacks demanded pods at its end. A min
+that counts but what the group's tiers hold: a group that has grown lacks demanded pods at its end. So it is
+where slots are scattered, for the pod that completes the group. A min
 does not fall back unless its tier says so: what is missing of it must stay visible as a pending pod,
 because only that brings nodes.
 """
@@ -17,7 +18,18 @@ from fairlead.policy.model import PlacementPolicy
 from fairlead.policy.rule import Tiers
 from fairlead.policy.workloads import Workload
 
-__all__ = ["Choice", "Why", "choose", "choose_for", "held_by_number", "within_min"]
+__all__ = [
+    "Choice",
+    "Why",
+    "are_scattered",
+    "choose",
+    "choose_for",
+    "held_by_number",
+    "highest_of",
+    "within_min",
+]
+
+_NEAR = 16
 
 Why = Literal["rule", "single", "min", "fallback", "stuck", "full", "beyond"]
 """``rule``: the slot's own tier. ``single``: where single replicas go. ``min``: its own tier, although that
@@ -48,23 +60,47 @@ def choose_for(
     others: int,
     unavailable: Collection[str] = (),
     held: Mapping[str, int] | None = None,
+    scattered: bool = False,
 ) -> Choice:
     """Where a pod of `workload` goes that takes `slot` in a group of so many `others`.
 
     In a group of one workload the number it wants is the group's; where several share one, nobody says how
     many there will be, and a workload is single whatever slot its pod has. For pods whose ordinals are their
-    slots, `held` is `held_by_number`.
+    slots, `held` is `held_by_number`. `scattered` is `are_scattered`; then, too, `held` must be given.
     """
-    alone = policy.spec.group_by == "workload"
     return choose(
         policy,
         tiers,
         slot,
-        desired=workload.replicas if alone else others + 1,
-        single=workload.is_single(slot if alone else None),
+        desired=_desired(workload, policy, others),
+        single=workload.is_single(slot if policy.spec.group_by == "workload" else None),
         unavailable=unavailable,
         held=held,
+        scattered=scattered,
     )
+
+
+def are_scattered(workload: Workload, policy: PlacementPolicy, highest: int, others: int) -> bool:
+    """Whether slots of a group of so many `others` are taken beyond its number of pods.
+
+    So it is when not those of the highest slots went first, but who was not Ready, or had no slot to go by.
+    """
+    return highest > max(others + 1, _desired(workload, policy, others) or 0)
+
+
+def highest_of(taken: Mapping[int, object], at_most: int) -> int:
+    """The highest of the slots that are taken, none of which is beyond `at_most`; 0: none is.
+
+    Slots mostly go from the highest down, so mostly the next one is it.
+    """
+    for slot in range(at_most, max(at_most - _NEAR, 0), -1):
+        if slot in taken:
+            return slot
+    return max(taken, default=0)
+
+
+def _desired(workload: Workload, policy: PlacementPolicy, others: int) -> int | None:
+    return workload.replicas if policy.spec.group_by == "workload" else others + 1
 
 
 def choose(
@@ -76,12 +112,14 @@ def choose(
     single: bool = False,
     unavailable: Collection[str] = (),
     held: Mapping[str, int] | None = None,
+    scattered: bool = False,
 ) -> Choice:
     """Where the pod of `slot` (from 1) goes.
 
     `tiers` are the policy's with the group's demand; `single` is `Workload.is_single`; `unavailable` are
     names of tiers to skip; `desired` is the group's number of pods if known; `held` is how many slots
-    each tier holds now (`Ledger.counts`), for room under a max.
+    each tier holds now (`Ledger.counts`), for room under a max; `scattered` whether slots are taken beyond
+    the group's number of pods.
     """
     spec = policy.spec
     index_of = {tier.name: index for index, tier in enumerate(spec.tiers)}
@@ -90,7 +128,7 @@ def choose(
         if wish.tier in unavailable and second and second not in unavailable:
             return Choice(index_of[second], "fallback", own=first)
         return Choice(first, "single", firm=not second, own=first)
-    own, within, pods = _own(tiers, slot, desired or 0, held)
+    own, within, pods = _own(tiers, slot, desired or 0, held, scattered=scattered)
     if own is None:
         return Choice(None, "full")
     firm = not spec.tiers[own].fallback and within
@@ -136,21 +174,22 @@ def within_min(tiers: Tiers, slot: int, pods: int) -> bool:
 
 
 def _own(
-    tiers: Tiers, slot: int, desired: int, held: Mapping[str, int] | None
+    tiers: Tiers, slot: int, desired: int, held: Mapping[str, int] | None, *, scattered: bool
 ) -> tuple[int | None, bool, int]:
     """The tier that a slot's pod belongs to, whether it is of the tier's min, and of how many pods."""
     own, pods = tiers.of_slot(slot), max(slot, desired)
     within = within_min(tiers, slot, pods)
-    if held is None or not tiers.counts_matter:
+    if held is None or not (tiers.counts_matter or scattered):
         return own, within, pods
     have = [held.get(tier.name, 0) for tier in tiers.tiers]
     others = sum(held.values())
     if tiers.safe is not None:
         pods = max(pods, others + 1)
         return *tiers.lacking(have, pods), pods
-    # Where the rule is not nested, no fixed tier for a slot gives an exact split at every number. The pod
-    # that completes the group can: it goes where one is missing. So the rebalancer has something to move
-    # a pod to, and who is already right stays.
+    # Where the rule is not nested, no fixed tier for a slot gives an exact split at every number; where slots
+    # are scattered, the free ones do not tell what is missing. The pod that completes the group can give it:
+    # it goes where one is missing. So the rebalancer has something to move a pod to, and who is already right
+    # stays.
     if own is None or others + 1 != desired or have[own] < tiers.split(desired)[own]:
         return own, within, pods
     best, short = tiers.lacking(have, desired)

@@ -100,6 +100,11 @@ class Ledger:
         """For how long a slot has been taken."""
         return self.ages.get(entry.token, now - entry.since)
 
+    @property
+    def highest(self) -> int:
+        """The highest slot that is taken; 0: none is."""
+        return self.entries[-1].slot if self.entries else 0
+
     def free_slot(self) -> int:
         """The lowest free slot."""
         # Slots are distinct and in order, so they are 1, 2, 3, … up to the first gap and never again.

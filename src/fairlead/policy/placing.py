@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fairlead.policy.choice import Choice, choose_for, held_by_number
+from fairlead.policy.choice import Choice, are_scattered, choose_for, held_by_number
 from fairlead.policy.groups import ordinal_of
 from fairlead.policy.ledger import Ledger
 from fairlead.policy.model import PlacementPolicy
@@ -49,8 +49,10 @@ def place(
     ledger = ledger.owned_by(workload)
     ordinal = ordinal_of(policy, workload)
 
+    scattered = ordinal is None and are_scattered(workload, policy, ledger.highest, len(ledger.entries))
+
     def held(slot: int) -> dict[str, int] | None:
-        if not unavailable and not tiers.counts_matter:
+        if not unavailable and not tiers.counts_matter and not scattered:
             return None
         if ordinal is None or tiers.safe is None:
             return ledger.counts(but=slot)
@@ -66,6 +68,7 @@ def place(
             others=len(ledger.entries),
             unavailable=unavailable,
             held=held(slot),
+            scattered=scattered,
         )
         if doubted and ordinal is None and choice.why == "rule":
             choice = _for_certain(choice, tiers, ledger, slot, doubted=doubted, unavailable=unavailable)

@@ -189,6 +189,9 @@ def test_slots_kept_up_to_date_are_those_found_anew(claims: list[tuple[Claim, bo
         assert {uid: told[uid] for uid in waiting} == waiting
         assert slots.changes(tiers) == []
         assert len(slots) == len(there)
+        holders = [one for one in there.values() if one.placed or one.wanted or one.ordinal is not None]
+        assert slots.highest(tiers) <= max((anew[one.uid] for one in holders), default=0)
+        assert slots.highest(tiers) >= max((anew[one.uid] for one in holders if one.placed), default=0)
         if waiting and random.random() < 0.3:
             uid = random.choice(sorted(waiting))
             there[uid] = replace(there[uid], placed=True, tier=random.choice([0, 1]), slot=waiting[uid])

@@ -70,6 +70,21 @@ def test_three_of_ten_replicas_are_kept_on_demand():
     assert split(world) == {"spot": 7, "demand": 3}
 
 
+def test_where_the_highest_slots_are_left_the_last_pod_goes_where_one_is_missing():
+    marked = {POLICY_ANNOTATION: "web"}
+    left = [
+        web(slot, on=on, annotations=marked | {SLOT_ANNOTATION: str(slot)})
+        for slot, on in ((11, "demand-0"), (12, "spot-0"), (14, "demand-0"))
+    ]
+    world = under(policy(), things=[*spots(1), *deployment(4), *left])
+    world.add(web(1, created=5.0))
+    assert world.bound["default/web-01"] == "spot-0"
+    # The others of ten are to come: the slots that are free are theirs.
+    world = under(policy(), things=[*spots(1), *deployment(20), *left])
+    world.add(web(1, created=5.0))
+    assert world.bound["default/web-01"] == "demand-0"
+
+
 def test_at_most_ten_pods_are_on_base_and_the_rest_bursts():
     burst = policy("burst", BASE, BURST, groupBy="policy")
     nodes = [node("n1", cpu=8), node("n2", cpu=8), VIRTUAL]

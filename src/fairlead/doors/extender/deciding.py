@@ -18,7 +18,7 @@ from fairlead.doors.extender.nodes import NodesOfTiers
 from fairlead.doors.extender.slots import ASSUMED_S, Slots
 from fairlead.doors.extender.waiting import Waiting
 from fairlead.doors.grouping import Place
-from fairlead.policy.choice import Choice, choose_for, held_by_number
+from fairlead.policy.choice import Choice, are_scattered, choose_for, held_by_number
 from fairlead.policy.groups import GroupKey, Member, ordinal_of
 from fairlead.policy.rule import Tiers
 
@@ -336,19 +336,24 @@ class Deciding:
     def _choice(self, ask: Ask, slot: int, unavailable: Collection[str]) -> Choice:
         policy, workload = ask.place.policy, ask.place.workload
         slots = self.groups.get(ask.place.key)
-        held = None
-        if slots is not None and (unavailable or ask.tiers.counts_matter):
-            held = slots.held_beside(ask.member.uid)
-            if ask.tiers.safe is not None and ordinal_of(policy, workload) is not None:
-                held = held_by_number(ask.tiers, slots.by_number(), slot, workload.replicas)
+        ordinal = ordinal_of(policy, workload)
+        others = len(slots) if slots is not None else 0
+        held, scattered = None, False
+        if slots is not None:
+            scattered = ordinal is None and are_scattered(workload, policy, slots.highest, others)
+            if unavailable or ask.tiers.counts_matter or scattered:
+                held = slots.held_beside(ask.member.uid)
+                if ask.tiers.safe is not None and ordinal is not None:
+                    held = held_by_number(ask.tiers, slots.by_number(), slot, workload.replicas)
         return choose_for(
             workload,
             policy,
             ask.tiers,
             slot,
-            others=len(slots) if slots is not None else 0,
+            others=others,
             unavailable=unavailable,
             held=held,
+            scattered=scattered,
         )
 
 

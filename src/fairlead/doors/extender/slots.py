@@ -12,6 +12,7 @@ import heapq
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+from fairlead.policy.choice import highest_of
 from fairlead.policy.groups import Member
 from fairlead.policy.rule import Tiers
 
@@ -61,6 +62,7 @@ class Slots:
         self._tiers: Tiers | None = None
         self._heaps: dict[int | None, list[int]] = {}
         self._top = 0
+        self._high = 0  # no slot beyond it is taken
         self._assumed: dict[str, None] = {}  # in the order they were asked about
         self._homeless: dict[str, tuple[Member, str]] = {}  # placed, and without a slot yet
         self._misfits: dict[str, dict[str, None]] = {}  # by tier of their node: slot of another tier
@@ -92,6 +94,7 @@ class Slots:
                 self._offer(held.slot)
                 held.slot = slot
                 self._taken[slot] = uid
+                self._high = max(self._high, slot)
                 del misfits[uid]
 
     def _take_in(self, tiers: Tiers, size: int) -> None:
@@ -127,11 +130,18 @@ class Slots:
         lowest = self._lowest()
         return lowest if own is None else min(own, lowest)
 
+    @property
+    def highest(self) -> int:
+        """The highest slot that is taken; 0: none is."""
+        self._high = highest_of(self._taken, self._high)
+        return self._high
+
     def assume(self, member: Member, slot: int, tier: str, now: float, *, costed: bool = False) -> None:
         """A pod is about to get a node of `tier`; what was assumed of it before is replaced."""
         self._release(member.uid)
         self._displace(slot)
         self._taken[slot] = member.uid
+        self._high = max(self._high, slot)
         held = self.holders[member.uid] = Held(
             slot,
             tier,
@@ -253,6 +263,7 @@ class Slots:
     def _hold(self, member: Member, node: str, slot: int) -> None:
         self._displace(slot)
         self._taken[slot] = member.uid
+        self._high = max(self._high, slot)
         held = self.holders[member.uid] = Held(
             slot,
             member.tier,

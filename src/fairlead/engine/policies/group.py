@@ -15,7 +15,7 @@ from fairlead.engine.policies.members import Members
 from fairlead.engine.policies.reach import Reach
 from fairlead.engine.policies.sending import Sent
 from fairlead.engine.policies.slots import Slots
-from fairlead.policy.choice import Choice, held_by_number
+from fairlead.policy.choice import Choice, are_scattered, held_by_number
 from fairlead.policy.demands import Makeup
 from fairlead.policy.model import PlacementPolicy
 from fairlead.policy.rule import Tiers
@@ -60,10 +60,13 @@ class Group:
     ) -> list[tuple[str, Sent | None]]:
         """Bring what is `sent` up to date; who is sent elsewhere than before, and what was said before."""
         policy, slots = reach.policy, self.slots
-        heeds = self._heeds = _heeds_counts(tiers, reach)
+        highest = slots.highest(tiers)
+        beyond = highest if highest > len(slots) else 0
+        heeds = self._heeds = bool(beyond) or _heeds_counts(tiers, reach)
         numbers = tiers.safe is not None and slots.ordinals > 0
         open_ = reach.may_be_tried(now)
-        circumstances = tiers, reach.marks, reach.tried(now), self._number(policy, tiers, heeds=heeds)
+        number = self._number(policy, tiers, heeds=heeds), beyond
+        circumstances = tiers, reach.marks, reach.tried(now), number
         if self._everyone or circumstances != self._circumstances:
             self._answers.clear()
             everyone = True
@@ -95,6 +98,8 @@ class Group:
                     token=governed.token,
                     others=len(slots) - 1,
                     held=tally.beside(slot, governed.claim.ordinal, family.workload.replicas),
+                    scattered=governed.claim.ordinal is None
+                    and are_scattered(family.workload, policy, beyond, len(slots) - 1),
                     now=now,
                 )
                 after = Sent(policy, slot, self._one(choice))
@@ -107,7 +112,7 @@ class Group:
             if (before is None or before.choice is not after.choice) and not after.like(before):
                 found.append((uid, before))
         # A try that was claimed meanwhile changes nothing for those who were asked before.
-        self._circumstances = (tiers, reach.marks, reach.tried(now), circumstances[-1])
+        self._circumstances = (tiers, reach.marks, reach.tried(now), number)
         self._everyone = False
         return found
 

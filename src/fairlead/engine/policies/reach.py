@@ -104,6 +104,7 @@ class Reach:
         token: str,
         others: int,
         held: Mapping[str, int],
+        scattered: bool,
         now: float,
     ) -> Choice:
         """Where the pod of a slot goes, by `token` known as who tries a tier.
@@ -121,6 +122,7 @@ class Reach:
                 others=others,
                 unavailable={tier for tier, _ in self.marks} - tried,
                 held=held,
+                scattered=scattered,
             )
 
         choice = chosen()

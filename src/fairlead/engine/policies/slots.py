@@ -15,6 +15,7 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from math import inf
 
+from fairlead.policy.choice import highest_of
 from fairlead.policy.rule import FARTHEST, Tiers
 
 __all__ = ["Claim", "Slots", "assign"]
@@ -55,6 +56,7 @@ class Slots:
         "_claims",
         "_fixed",
         "_free",
+        "_high",
         "_line",
         "_low",
         "_moved",
@@ -77,6 +79,7 @@ class Slots:
         self._odd: dict[str, None] = {}  # who must have a slot, but has none of its own
         self._adopted: _Adopted | None = None  # what becomes of these, once somebody asked
         self._low = 1
+        self._high = 0  # no slot beyond it is in `_taken`
         self._touched: Order | None = None
         self._moved: float = inf
         self.placed: dict[int, int] = {}  # pods with a node, by tier
@@ -103,6 +106,7 @@ class Slots:
         self._count(claim, 1)
         if wanted is not None and self._taken.setdefault(wanted, claim.uid) == claim.uid:
             self._moved = min(self._moved, wanted)
+            self._high = max(self._high, wanted)
         elif wanted is not None or claim.placed:
             self._odd[claim.uid] = None
         if _holds(claim):
@@ -169,6 +173,14 @@ class Slots:
             for claim in self._claims.values()
             if claim.ordinal is not None and claim.placed and claim.tier is not None
         ]
+
+    def highest(self, tiers: Tiers) -> int:
+        """The highest slot of those who do not take any; 0: there is none."""
+        self._holders(tiers)
+        if self._odd and self._adopted is not None:
+            return self._adopted.highest
+        self._high = highest_of(self._taken, self._high)
+        return self._high
 
     def changes(self, tiers: Tiers, *, everyone: bool = False) -> list[tuple[str, int]]:
         """Those who wait and their slots, oldest first, from the first on for whom something may be another
@@ -271,7 +283,7 @@ class _Adopted:
     any. `stands` tells whether that is so with another number of pods.
     """
 
-    __slots__ = ("_least", "_most", "slots", "taken", "tiers")
+    __slots__ = ("_least", "_most", "highest", "slots", "taken", "tiers")
 
     def __init__(self, claims: Iterable[Claim], tiers: Tiers, pods: int) -> None:
         self.tiers = tiers
@@ -295,6 +307,7 @@ class _Adopted:
                 else:
                     self._least = max(self._least, own)
             self._give(claim, own if own is not None else free.any())
+        self.highest = max(self.taken, default=0)
 
     def stands(self, pods: int) -> bool:
         """Whether the same slots are given with so many pods in all."""
