@@ -158,8 +158,29 @@ class TestResuming:
             assert stage.reflector.trouble is None
 
     async def test_trouble_lasts_until_a_listing_is_complete(self) -> None:
-        async with scene(says(503, "Unavailable"), watch(frame("ADDED", pod("a", 3)))) as stage:
+        tuning = replace(QUICK, believed_s=0.0)
+        began = watch(frame("ADDED", pod("a", 3)))
+        async with scene(says(503, "Unavailable"), began, tuning=tuning) as stage:
             await stage.until("Added shop/a")
+            assert stage.reflector.trouble is not None
+
+    async def test_a_stream_that_ends_before_it_is_believed_ends_no_trouble(self) -> None:
+        tuning = replace(QUICK, believed_s=3600.0)
+        hung_up = [watch(then="end")] * 3
+        async with scene(watch(listed(at=10), then="break"), *hung_up, tuning=tuning) as stage:
+            await stage.asked_for(5)
+            assert stage.reflector.trouble is not None
+
+    async def test_a_stream_that_was_believed_may_come_to_its_end(self) -> None:
+        tuning = replace(QUICK, believed_s=0.0)
+        async with scene(watch(listed(at=10), then="break"), watch(then="end"), tuning=tuning) as stage:
+            await stage.asked_for(3)
+            assert stage.reflector.trouble is None
+
+    async def test_trouble_comes_again_when_a_stream_that_was_believed_breaks(self) -> None:
+        tuning = replace(QUICK, believed_s=0.0)
+        async with scene(watch(listed(at=10), then="break"), watch(then="break"), tuning=tuning) as stage:
+            await stage.asked_for(3)
             assert stage.reflector.trouble is not None
 
 

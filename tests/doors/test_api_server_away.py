@@ -35,7 +35,10 @@ class Line(Faithful):
     def down(self) -> None:
         """Every connection breaks, and no new one comes about."""
         self._is_down = True
-        self._loop.call_soon_threadsafe(self._proxy.cut_all)
+        asyncio.run_coroutine_threadsafe(self._cut(), self._loop).result()
+
+    async def _cut(self) -> None:
+        self._proxy.cut_all()
 
     def up(self) -> None:
         self._is_down = False

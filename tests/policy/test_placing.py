@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -86,6 +88,20 @@ def test_where_the_highest_slots_are_left_the_last_pod_goes_where_one_is_missing
     assert landing(used, left, 4) == "spot"
     # More are to come, who have slots of their own.
     assert landing(used, left, 8) == "on-demand"
+
+
+def test_a_number_of_a_stateful_set_has_its_tier_whatever_is_left() -> None:
+    used = policy("db", SPOT, ON_DEMAND | {"min": "30%"})
+    workload = replace(a_deployment(3), kind="StatefulSet", ordinal=0)
+    left = ledger_of({2: "on-demand", 5: "on-demand"})
+    _, placing = place(left, used, workload, Tiers(used.spec.tiers), token="new", now=0.0)
+    assert used.spec.tiers[placing.choice.tier or 0].name == "on-demand"
+
+
+def test_where_slots_are_within_the_number_the_slot_says_where_its_pod_goes() -> None:
+    used = policy("web", SPOT, ON_DEMAND | {"min": "30%"})
+    # The second was passed on, so there are enough on demand; but the first one is to be the last to stay.
+    assert landing(used, {2: "on-demand", 3: "spot", 4: "on-demand"}, 4) == "on-demand"
 
 
 @given(

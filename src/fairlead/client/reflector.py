@@ -199,8 +199,6 @@ class Reflector(Generic[T, K]):
                         yield batch
                         if self._view.resume is not None:
                             self._synced.set()
-                if self._view.resume is not None:
-                    self._failure = None
             except (ApiError, Unreachable, BadObject, Distrust) as error:
                 failure = error
             except BadKubeconfig as error:
@@ -213,6 +211,8 @@ class Reflector(Generic[T, K]):
             got_on = isinstance(failure, Unreachable) and self._view.resume not in (None, reached)
             if got_on or lasted_s > _LASTED_S:
                 backoff.reset()
+            if failure is None and lasted_s >= self._tuning.believed_s and self._view.resume is not None:
+                self._failure = None  # one that was believed came to its end
             if failure is not None:
                 wait_s = backoff.next_s(failure.retry_after_s if isinstance(failure, ApiError) else None)
                 self._note(failure, wait_s)
@@ -270,6 +270,7 @@ class Reflector(Generic[T, K]):
                     self._view.take(bytes(item), batch)
                 if not page.more:
                     self._view.end(page.resource_version, batch)
+                    self._failure = None
                 yield batch
 
     def _all(self, size: int, accept: str) -> AsyncGenerator[Page, None]:
@@ -309,10 +310,10 @@ class Reflector(Generic[T, K]):
                     try:
                         for line in lines.feed(chunk):
                             view.frame(line, batch)
+                            if view.resume is not None:
+                                self._failure = None
                     except (ApiError, Distrust) as error:
                         failure = error  # what came before it has happened and must be told
-                    if failure is None and view.resume is not None:
-                        self._failure = None
                     if batch:
                         yield batch
                     if failure is not None:

@@ -61,6 +61,7 @@ def choose_for(
     unavailable: Collection[str] = (),
     held: Mapping[str, int] | None = None,
     scattered: bool = False,
+    told: int | None = None,
 ) -> Choice:
     """Where a pod of `workload` goes that takes `slot` in a group of so many `others`.
 
@@ -77,6 +78,7 @@ def choose_for(
         unavailable=unavailable,
         held=held,
         scattered=scattered,
+        told=told,
     )
 
 
@@ -113,13 +115,15 @@ def choose(
     unavailable: Collection[str] = (),
     held: Mapping[str, int] | None = None,
     scattered: bool = False,
+    told: int | None = None,
 ) -> Choice:
     """Where the pod of `slot` (from 1) goes.
 
     `tiers` are the policy's with the group's demand; `single` is `Workload.is_single`; `unavailable` are
     names of tiers to skip; `desired` is the group's number of pods if known; `held` is how many slots
     each tier holds now (`Ledger.counts`), for room under a max; `scattered` whether slots are taken beyond
-    the group's number of pods.
+    the group's number of pods. `told` is where admission, which knows every slot, has said that it belongs:
+    who sees only some of the pods goes by that, unless it takes a demand to know.
     """
     spec = policy.spec
     index_of = {tier.name: index for index, tier in enumerate(spec.tiers)}
@@ -129,6 +133,8 @@ def choose(
             return Choice(index_of[second], "fallback", own=first)
         return Choice(first, "single", firm=not second, own=first)
     own, within, pods = _own(tiers, slot, desired or 0, held, scattered=scattered)
+    if told is not None and told != own and not tiers.counts_matter:
+        own, within = told, False
     if own is None:
         return Choice(None, "full")
     firm = not spec.tiers[own].fallback and within

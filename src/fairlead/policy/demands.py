@@ -3,7 +3,8 @@
 In a group of one workload the budget's own words stand, and the rule takes them of the desired number.
 Where workloads share a group, what each budget demands of the pods it protects adds up to a number; pods
 that no budget protects count as one workload. Which pods of a group are kept is chance, so that number may
-not be enough: the others could all be one budget's. So no more are let go than every budget could spare.
+not be enough: the others could all be one budget's. So no more are let go than every budget could spare,
+unless it could spare all of its pods.
 A budget over several workloads is asked once, for all of them: what may be unavailable is not granted to
 each. Where they are of one group, that is simply so; where they are not, each has its share
 (`fairlead.policy.sharing`).
@@ -119,7 +120,7 @@ def demand_of_group(
     It is the same for a tier with ``min: pdb`` and for who only wants to know.
     """
     near = {one.metadata.name: one for one in budgets if one.metadata.namespace == namespace}
-    parts = _parts(pods, near)
+    parts, number_of_pods = _parts(pods, near)
     if not parts:
         return Demand()
     oldest = {name: _oldest(name, parts, sharing.under(budget)) for name, budget in near.items()}
@@ -139,12 +140,14 @@ def demand_of_group(
     kept = sum(number for number, _ in strictest)
     if policy.spec.group_by == "workload":
         return strictest[0][1] if len(strictest) == 1 else Demand(min_available=kept)
+    under: dict[str, int] = {}
     spare: dict[str, int] = {}
     for protecting, found in asked.items():
         for name, (number, _) in found.items():
+            under[name] = under.get(name, 0) + sizes[protecting]
             spare[name] = spare.get(name, 0) + sizes[protecting] - number
-    pods_there = sum(sizes.values())
-    return Demand(min_available=max(kept, pods_there - min(spare.values(), default=pods_there)))
+    let_go = min((spare[name] for name in under if spare[name] < under[name]), default=number_of_pods)
+    return Demand(min_available=max(kept, number_of_pods - let_go))
 
 
 def tiers_of_group(
@@ -175,8 +178,11 @@ def _key(workload: Workload, labels: Mapping[str, str]) -> _Key:
 
 def _parts(
     pods: Iterable[Alike], budgets: Mapping[str, PodDisruptionBudget]
-) -> dict[_Protecting, dict[str, int]]:
-    """By the budgets that protect them and by workload, how many pods there are or will be."""
+) -> tuple[dict[_Protecting, dict[str, int]], int]:
+    """By the budgets that protect them and by workload, how many pods there are or will be; and in all.
+
+    A pod that is yet to come may be in any part of its workload, so it counts in each, but once in all.
+    """
     there: dict[_Protecting, dict[str, int]] = {}
     wanted: dict[str, int] = {}
     for one in pods:
@@ -188,10 +194,11 @@ def _parts(
         name: max(0, number - sum(part.get(name, 0) for part in there.values()))
         for name, number in wanted.items()
     }
-    return {
+    parts = {
         protecting: {name: number + missing[name] for name, number in part.items()}
         for protecting, part in sorted(there.items())
     }
+    return parts, sum(map(sum, (part.values() for part in there.values()))) + sum(missing.values())
 
 
 def _oldest(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import pytest
+
 from fairlead.engine.core.actions import BindPod, MarkTiers
 from fairlead.engine.core.events import Gone, MarksAre, PoliciesAre, Promised
 from fairlead.engine.settings import Settings
@@ -15,6 +17,7 @@ from fairlead.policy.names import (
     REPLICAS_LABEL,
     SLOT_ANNOTATION,
     TIER_ANNOTATION,
+    TOKEN_ANNOTATION,
 )
 from support.cluster_of import Running, seen
 from support.policies import ON_DEMAND, SPOT, policy
@@ -83,6 +86,39 @@ def test_where_the_highest_slots_are_left_the_last_pod_goes_where_one_is_missing
     world = under(policy(), things=[*spots(1), *deployment(20), *left])
     world.add(web(1, created=5.0))
     assert world.bound["default/web-01"] == "demand-0"
+
+
+def admitted(number: int, tier: str, *, governing: str = "burst", **more: Any) -> dict[str, Any]:
+    """A pod with the slot of that number, and the tier that the webhook has said."""
+    marks = {POLICY_ANNOTATION: governing, SLOT_ANNOTATION: str(number), TIER_ANNOTATION: tier}
+    return pod(f"p{number:02}", annotations=marks | {TOKEN_ANNOTATION: f"token-{number}"}, **more)
+
+
+@pytest.mark.parametrize("first", [[], [11], [15, 3], list(range(15, 0, -1))])
+def test_pods_that_were_admitted_keep_to_the_max_in_whichever_order_they_are_seen(first: list[int]):
+    burst = policy("burst", BASE, BURST, groupBy="policy")
+    world = under(burst, things=[node("n1", cpu=32), VIRTUAL])
+    for number in [*first, *(one for one in range(1, 16) if one not in first)]:
+        world.add(admitted(number, "base" if number <= 10 else "burst"))
+    assert split(world) == {"n1": 10, "virtual": 5}
+
+
+def test_an_admitted_pod_goes_where_admission_said_which_knows_every_slot():
+    governing = policy("web", SPOT, ON_DEMAND | {"min": "30%"}, groupBy="policy")
+    world = under(governing, things=spots(1))
+    world.add(admitted(1, "spot", governing="web"))
+    assert world.bound["default/p01"] == "spot-0"
+
+
+def test_a_pod_on_a_node_of_no_tier_counts_for_the_number_of_pods():
+    marked = {POLICY_ANNOTATION: "web"}
+    left = [
+        web(slot, on=on, annotations=marked | {SLOT_ANNOTATION: str(slot)})
+        for slot, on in ((11, "demand-0"), (12, "spot-0"), (14, "demand-0"), (15, "other"))
+    ]
+    world = under(policy(), things=[*spots(1), node("other", cpu=32), *deployment(5), *left])
+    world.add(web(1, created=5.0))
+    assert world.bound["default/web-01"] == "spot-0"
 
 
 def test_at_most_ten_pods_are_on_base_and_the_rest_bursts():

@@ -173,6 +173,7 @@ class PolicyBook:
             tier=self._reaches[policy.name].tier_of(pod.node) if pod.node else None,
             slot=mark.slot if mark is not None else None,
             ordinal=ordinal,
+            told=_told(policy, mark) if pod.waits and mark is not None else None,
         )
         known = self._members.pods.get(uid)
         if known is not None and known.key == key and known.claim == claim and known.pod.waits == pod.waits:
@@ -386,6 +387,12 @@ class PolicyBook:
             for key in family.groups:
                 self._groups[key].stir()
                 self._dirty[key] = None
+
+
+def _told(policy: PlacementPolicy, mark: SlotMark) -> int | None:
+    """The tier that admission has said; other marks are our own, and only remember where a pod was."""
+    names = [tier.name for tier in policy.spec.tiers]
+    return names.index(mark.tier) if mark.token and mark.tier in names else None
 
 
 def _created(metadata: ObjectMeta) -> float:

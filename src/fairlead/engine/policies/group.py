@@ -60,12 +60,11 @@ class Group:
     ) -> list[tuple[str, Sent | None]]:
         """Bring what is `sent` up to date; who is sent elsewhere than before, and what was said before."""
         policy, slots = reach.policy, self.slots
-        highest = slots.highest(tiers)
-        beyond = highest if highest > len(slots) else 0
-        heeds = self._heeds = bool(beyond) or _heeds_counts(tiers, reach)
+        scattered = self._scattered(policy, members)
+        heeds = self._heeds = scattered or _heeds_counts(tiers, reach)
         numbers = tiers.safe is not None and slots.ordinals > 0
         open_ = reach.may_be_tried(now)
-        number = self._number(policy, tiers, heeds=heeds), beyond
+        number = self._number(policy, tiers, heeds=heeds), scattered
         circumstances = tiers, reach.marks, reach.tried(now), number
         if self._everyone or circumstances != self._circumstances:
             self._answers.clear()
@@ -85,9 +84,10 @@ class Group:
         for uid, slot in changes:
             governed, before = members.pods[uid], sent.get(uid)
             family = governed.family
-            mine: object = slot, family
+            told = governed.claim.told
+            mine: object = slot, family, told
             if heeds:
-                mine = self._gist(slot, family, tiers, policy), family, tally.counts
+                mine = self._gist(slot, family, tiers, policy), family, told, tally.counts
             alike = kept and governed.token not in trying
             after = self._answers.get(mine) if alike else None
             if after is None:
@@ -98,8 +98,9 @@ class Group:
                     token=governed.token,
                     others=len(slots) - 1,
                     held=tally.beside(slot, governed.claim.ordinal, family.workload.replicas),
-                    scattered=governed.claim.ordinal is None
-                    and are_scattered(family.workload, policy, beyond, len(slots) - 1),
+                    # The mark of who waits is admission's, who knows better what is missing.
+                    scattered=scattered and governed.claim.wanted is None,
+                    told=told,
                     now=now,
                 )
                 after = Sent(policy, slot, self._one(choice))
@@ -115,6 +116,14 @@ class Group:
         self._circumstances = (tiers, reach.marks, reach.tried(now), number)
         self._everyone = False
         return found
+
+    def _scattered(self, policy: PlacementPolicy, members: Members) -> bool:
+        """Whether pods with a node hold slots beyond the number of pods; of no matter if nobody waits."""
+        first = self.slots.ahead(1)
+        if not first:
+            return False
+        workload = members.pods[first[0]].family.workload
+        return are_scattered(workload, policy, self.slots.highest(), len(self.slots) - 1)
 
     def _number(self, policy: PlacementPolicy, tiers: Tiers, *, heeds: bool) -> object:
         """What of the number of pods matters to everyone, where no workload says how many there will be."""
@@ -155,8 +164,8 @@ class _Tally:
     def __init__(self, tiers: Tiers, slots: Slots, *, numbers: bool) -> None:
         """`numbers`: ordinals decide the slots of some."""
         self._tiers = tiers
-        self._names = [tier.name for tier in tiers.tiers]
-        self.counts = tuple(slots.placed.get(tier, 0) for tier in range(len(self._names)))
+        self._names = [*(tier.name for tier in tiers.tiers), ""]  # the last for pods of no tier
+        self.counts = (*(slots.placed.get(tier, 0) for tier in range(len(tiers.tiers))), slots.astray)
         self._numbered = numbers
         self._taken = {slot: self._names[tier] for slot, tier in slots.numbered()} if numbers else {}
 
@@ -170,15 +179,13 @@ class _Tally:
         """These are ahead; none of them is there because of its ordinal."""
         counts = list(self.counts)
         for one in ahead:
-            if one.choice.tier is not None:
-                counts[one.choice.tier] += 1
+            counts[-1 if one.choice.tier is None else one.choice.tier] += 1
         self.counts = tuple(counts)
 
     def add(self, sent: Sent) -> None:
         """Who is next is sent there."""
-        tier = sent.choice.tier
-        if tier is not None:
-            counts = self.counts
-            self.counts = (*counts[:tier], counts[tier] + 1, *counts[tier + 1 :])
-            if self._numbered:
-                self._taken[sent.slot] = self._names[tier]
+        counts = self.counts
+        tier = len(counts) - 1 if sent.choice.tier is None else sent.choice.tier
+        self.counts = (*counts[:tier], counts[tier] + 1, *counts[tier + 1 :])
+        if self._numbered and sent.choice.tier is not None:
+            self._taken[sent.slot] = self._names[tier]

@@ -105,6 +105,7 @@ class Reach:
         others: int,
         held: Mapping[str, int],
         scattered: bool,
+        told: int | None,
         now: float,
     ) -> Choice:
         """Where the pod of a slot goes, by `token` known as who tries a tier.
@@ -112,6 +113,8 @@ class Reach:
         After a tier's cool-down one pod tries it, while others go on to skip it: the first who asks.
         """
         tried = {tier for tier, mark in self.marks if mark.probe == token and mark.probed(now)}
+        if any(True for _ in self.marks):
+            told = None  # who is told to go elsewhere meanwhile still belongs where the rule says
 
         def chosen() -> Choice:
             return choose_for(
@@ -123,6 +126,7 @@ class Reach:
                 unavailable={tier for tier, _ in self.marks} - tried,
                 held=held,
                 scattered=scattered,
+                told=told,
             )
 
         choice = chosen()

@@ -37,6 +37,8 @@ class Claim:
     """What it is marked with."""
     ordinal: int | None = None
     """A StatefulSet's number decides the slot."""
+    told: int | None = None
+    """The tier that its admission has said, if it waits."""
 
     @property
     def wanted(self) -> int | None:
@@ -61,9 +63,11 @@ class Slots:
         "_low",
         "_moved",
         "_odd",
+        "_settled",
         "_slot_of",
         "_taken",
         "_touched",
+        "astray",
         "ordinals",
         "placed",
         "recounted",
@@ -79,10 +83,12 @@ class Slots:
         self._odd: dict[str, None] = {}  # who must have a slot, but has none of its own
         self._adopted: _Adopted | None = None  # what becomes of these, once somebody asked
         self._low = 1
-        self._high = 0  # no slot beyond it is in `_taken`
+        self._settled: dict[int, int] = {}  # slots that pods with a node are marked with, and how many are
+        self._high = 0  # none of these is beyond it
         self._touched: Order | None = None
         self._moved: float = inf
         self.placed: dict[int, int] = {}  # pods with a node, by tier
+        self.astray = 0  # those whose node is of no tier
         self.ordinals = 0  # claims with a number
         self.recounted = False
         """Whether since the last changes were told `placed` is another for those who wait."""
@@ -106,7 +112,6 @@ class Slots:
         self._count(claim, 1)
         if wanted is not None and self._taken.setdefault(wanted, claim.uid) == claim.uid:
             self._moved = min(self._moved, wanted)
-            self._high = max(self._high, wanted)
         elif wanted is not None or claim.placed:
             self._odd[claim.uid] = None
         if _holds(claim):
@@ -174,12 +179,9 @@ class Slots:
             if claim.ordinal is not None and claim.placed and claim.tier is not None
         ]
 
-    def highest(self, tiers: Tiers) -> int:
-        """The highest slot of those who do not take any; 0: there is none."""
-        self._holders(tiers)
-        if self._odd and self._adopted is not None:
-            return self._adopted.highest
-        self._high = highest_of(self._taken, self._high)
+    def highest(self) -> int:
+        """The highest slot that a pod with a node is marked with; 0: none is."""
+        self._high = highest_of(self._settled, self._high)
         return self._high
 
     def changes(self, tiers: Tiers, *, everyone: bool = False) -> list[tuple[str, int]]:
@@ -239,9 +241,21 @@ class Slots:
         self._touched = order if self._touched is None else min(order, self._touched)
 
     def _count(self, claim: Claim, more: int) -> None:
-        if claim.placed and claim.tier is not None:
+        if not claim.placed:
+            return
+        if claim.tier is None:
+            self.astray += more
+        else:
             self.placed[claim.tier] = self.placed.get(claim.tier, 0) + more
-            self.recounted = True
+        self.recounted = True
+        slot = claim.wanted
+        if slot is not None:
+            self._high = max(self._high, slot)
+            left = self._settled.get(slot, 0) + more
+            if left:
+                self._settled[slot] = left
+            else:
+                del self._settled[slot]
 
     def _waits(self, claim: Claim) -> bool:
         at = bisect_left(self._line, claim.order)
@@ -283,7 +297,7 @@ class _Adopted:
     any. `stands` tells whether that is so with another number of pods.
     """
 
-    __slots__ = ("_least", "_most", "highest", "slots", "taken", "tiers")
+    __slots__ = ("_least", "_most", "slots", "taken", "tiers")
 
     def __init__(self, claims: Iterable[Claim], tiers: Tiers, pods: int) -> None:
         self.tiers = tiers
@@ -307,7 +321,6 @@ class _Adopted:
                 else:
                     self._least = max(self._least, own)
             self._give(claim, own if own is not None else free.any())
-        self.highest = max(self.taken, default=0)
 
     def stands(self, pods: int) -> bool:
         """Whether the same slots are given with so many pods in all."""
