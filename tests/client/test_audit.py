@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 
 from aiohttp import web
 
@@ -73,6 +74,24 @@ async def test_it_comes_round_by_itself() -> None:
         tuning=Tuning(audit_s=0.02, settle_s=0.01, backoff_first_s=0.001),
     ) as stage:
         await stage.until("Added shop/a", "Synced", "Deleted shop/a", "Synced")
+
+
+async def test_it_comes_round_for_who_takes_events_in_lists_too() -> None:
+    async with (
+        scene(
+            watch(listed(pod("a", 3), at=10)),
+            pods(at=20),
+            watch(listed(at=20)),
+            tuning=Tuning(audit_s=0.02, settle_s=0.01, backoff_first_s=0.001),
+            run=False,
+        ) as stage,
+        aclosing(stage.reflector.batches()) as batches,
+    ):
+        async for batch in batches:
+            for event in batch:
+                stage.deliver(event)
+            if "Deleted shop/a" in stage.said:
+                break
 
 
 async def test_an_answer_that_makes_no_sense_does_no_harm() -> None:

@@ -175,19 +175,28 @@ class Reflector(Generic[T, K]):
         Ends when cancelled: at once, with the view at a whole number of delivered batches or, if the
         callback raised, with part of the last batch untold.
         """
-        async with asyncio.TaskGroup() as group:
-            if self._tuning.audit_s:
-                group.create_task(self._audit_for_ever())
-            async with aclosing(self.batches()) as batches:
-                async for batch in batches:
-                    for event in batch:
-                        deliver(event)
+        async with aclosing(self.batches()) as batches:
+            async for batch in batches:
+                for event in batch:
+                    deliver(event)
 
     async def batches(self) -> AsyncGenerator[list[Event[T, K]], None]:
         """The events, in lists of what arrived together. The stream is read only while the next list is
         awaited. Close it (`aclosing`) when done; cancelled, no event is lost that `view` has taken in,
         but for those of a list that was not handed over any more.
         """
+        auditing = asyncio.create_task(self._audit_for_ever()) if self._tuning.audit_s else None
+        try:
+            async with aclosing(self._streams()) as batches:
+                async for batch in batches:
+                    yield batch
+        finally:
+            if auditing is not None:
+                auditing.cancel()
+                await asyncio.gather(auditing, return_exceptions=True)
+
+    async def _streams(self) -> AsyncGenerator[list[Event[T, K]], None]:
+        """What one stream after the other tells, for ever."""
         backoff = Backoff(self._rng, first_s=self._tuning.backoff_first_s, cap_s=self._tuning.backoff_cap_s)
         while True:
             began, reached = self._clock.now(), self._view.resume
@@ -372,6 +381,8 @@ class Reflector(Generic[T, K]):
                 await self.audit()
             except (ApiError, Unreachable, BadObject, BadKubeconfig) as error:
                 _log.info("audit_not_done", resource=self.resource.plural, reason=str(error))
+            except Exception:  # noqa: BLE001 (a check that fails must not end what it checks; the log has it all)
+                _log.exception("audit_not_done", resource=self.resource.plural)
 
     def _bad(self, error: BadObject) -> None:
         self.counters.bad += 1
