@@ -56,9 +56,8 @@ async def test_what_one_raises_ends_the_run() -> None:
         raise BrokenError
 
     async with scene(watch(listed(pod("a", 3), at=10)), run=False) as stage:
-        with pytest.raises(ExceptionGroup) as caught:
+        with pytest.raises(BrokenError):
             await stage.reflector.run(deliver)
-    assert caught.group_contains(BrokenError)
 
 
 async def test_only_what_is_kept_stays_in_memory() -> None:
