@@ -6,7 +6,7 @@ from typing import Any
 
 from support.pictured import NOW, Picture, unschedulable
 from support.policies import policy
-from support.units import pod, workload
+from support.units import EPOCH, pod, workload
 
 JOB = {"kind": "Job", "name": "batch", "uid": "uid-Job-batch", "apiVersion": "batch/v1", "controller": True}
 
@@ -94,3 +94,70 @@ def test_a_job_s_pod_that_is_not_ready_does_not_keep_a_move_under_way() -> None:
     picture.add(slow, picture.web("new", "s1", slot=3, created=NOW))
     picture.plan()
     assert picture.machine.history.in_flight(move.group) is None
+
+
+def set_pod(picture: Picture, name: str, number: int, slot: int, **more: Any) -> dict[str, Any]:
+    owner = JOB | {"kind": "StatefulSet", "name": name, "uid": f"uid-StatefulSet-{name}"}
+    return picture.web(f"{name}-{number}", "d1", slot=slot, owner=owner | {"apiVersion": "apps/v1"}, **more)
+
+
+def test_a_move_ends_when_the_job_that_was_to_make_the_pod_anew_has_ended() -> None:
+    picture = Picture(policy(groupBy="policy", rebalance={"jobs": True})).pods("d1", "d1")
+    picture.add(workload("Job", "batch", parallelism=1), picture.web("batch-x", "d2", slot=3, owner=JOB))
+    move = picture.move()
+    assert move.pod == "default/batch-x"
+    picture.sent(move)
+    picture.remove("Pod", "batch-x")
+    picture.remove("Job", "batch")
+    picture.now += 59
+    assert reasons(picture) == ["the replacement of default/batch-x is not Ready yet"], "it may yet be made"
+    picture.now += 1
+    assert picture.move().pod == "default/web-2"
+
+
+def test_a_move_ends_when_another_set_took_the_place_of_the_one_that_was_to_make_the_pod_anew() -> None:
+    picture = Picture(policy(groupBy="policy"))
+    picture.add(workload("StatefulSet", "a", replicas=2), workload("StatefulSet", "b", replicas=2))
+    picture.add(*(set_pod(picture, name, n, at + n) for at, name in ((1, "a"), (3, "b")) for n in (0, 1)))
+    move = picture.move()
+    picture.sent(move)
+    for name in ("b-0", "b-1"):
+        picture.remove("Pod", name)
+    picture.remove("StatefulSet", "b")
+    picture.add(workload("StatefulSet", "c", replicas=2))
+    picture.add(*(set_pod(picture, "c", n, 3 + n, created=picture.now) for n in (0, 1)))
+    picture.now += 60
+    picture.plan()
+    assert picture.machine.history.in_flight(move.group) is None
+    assert picture.machine.history.failures(move.group) == 1, "the group is as far off as before"
+    picture.now += 600
+    assert picture.move()
+
+
+def test_a_move_whose_replacement_nobody_makes_ends_as_a_failed_one() -> None:
+    picture = Picture(policy(groupBy="policy", rebalance={"jobs": True})).pods("d1", "d1")
+    picture.add(workload("Job", "batch", parallelism=2))
+    picture.add(*(picture.web(f"batch-{n}", "d2", slot=2 + n, owner=JOB) for n in (1, 2)))
+    move = picture.move()
+    picture.sent(move)
+    picture.remove("Pod", move.pod.partition("/")[2])
+    picture.add(picture.web("other", "d2", slot=5, owner=JOB | {"name": "more", "uid": "uid-Job-more"}))
+    wait = picture.plan().waits[0]
+    assert wait.reason == f"the replacement of {move.pod} is not Ready yet"
+    assert wait.until is not None
+    picture.now = wait.until - EPOCH.timestamp()
+    assert reasons(picture) == ["a move failed once"]
+
+
+def test_a_replacement_that_is_not_ready_is_waited_for_however_long_that_takes() -> None:
+    picture = Picture().pods("d1", "d1", "d2")
+    move = picture.move()
+    picture.sent(move)
+    picture.remove("Pod", move.pod.partition("/")[2])
+    broken = picture.web("new", "s1", slot=3, created=NOW)
+    broken["status"]["conditions"] = []
+    picture.add(broken)
+    picture.now += 86_400
+    wait = picture.plan().waits[0]
+    assert wait.reason == f"the replacement of {move.pod} is not Ready yet"
+    assert wait.until is None, "time alone will not change that"

@@ -14,10 +14,13 @@ from fairlead.kube.pod import Pod
 from fairlead.policy.marks import Marks
 from fairlead.policy.standing import Held, Standing
 
-__all__ = ["Flight", "History", "off_by", "replicated"]
+__all__ = ["REPLACED_S", "Flight", "History", "off_by", "replicated"]
+
+REPLACED_S = 10 * 60.0
+"""How long the making of a replacement may take: who is not Ready by then is none, or a broken one."""
 
 _LONGEST_REST_S = 30 * 60.0
-_LEAVES_S = 60.0  # a pod that was evicted is on its way out well before
+_LEAVES_S = 60.0  # a pod that was evicted is on its way out well before, and the next one made
 _REFUSED_S = 15.0  # a budget that said no changes its mind when a pod becomes Ready, not sooner
 
 
@@ -162,7 +165,7 @@ class History:
         if known.desired is not None and replicated(standing) < known.desired:
             return known
         new = [held for held in standing.pods if flight.brought(held)]
-        if not new and known.changed < flight.at:
+        if not new and known.changed < flight.at and now < _awaited_until(flight, standing):
             return known
         if not all(held.ready for held in new):
             return known
@@ -182,6 +185,14 @@ class History:
                     if called.startswith(f"{policy}/") and group.failures:
                         self._groups[called] = replace(group, failures=0, rest_until=None)
         self._marked = marked
+
+
+def _awaited_until(flight: Flight, standing: Standing) -> float:
+    """Until when a replacement may yet be made. Who shares a group may go while the others make up the
+    number (a Job that has ended, a set that another took the place of): nobody would ever end the move.
+    """
+    makers = {(workload.kind, workload.name) for workload in standing.workloads}
+    return flight.at + (REPLACED_S if flight.workload in makers else _LEAVES_S)
 
 
 def replicated(standing: Standing) -> int:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fairlead.engine.budgets import Budgets
-from fairlead.engine.history import History, replicated
+from fairlead.engine.history import REPLACED_S, History, replicated
 from fairlead.engine.made_anew import made_anew
 from fairlead.engine.snapshot.nodes import Bools
 from fairlead.engine.snapshot.snapshot import Snapshot
@@ -31,8 +31,6 @@ from fairlead.policy.nodes import tier_of_node
 from fairlead.policy.standing import Held, Standing
 
 __all__ = ["Inputs", "Move", "Rebalancing", "Wait", "plan", "short_of"]
-
-_REPLACED_S = 10 * 60.0  # who is not Ready by then is no replacement, or a broken one
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,13 +152,17 @@ class _Planner:
             raise _Waits(f"{replicated(standing)} of {standing.desired} pods are there")
         flight = self._inputs.history.in_flight(standing.called)
         if flight is not None:
-            raise _Waits(f"the replacement of {flight.pod} is not Ready yet")
+            given_up = flight.at + REPLACED_S
+            raise _Waits(
+                f"the replacement of {flight.pod} is not Ready yet",
+                given_up if self._now < given_up else None,
+            )
         age_s = standing.policy.spec.rebalance.min_pod_age_s
         since = self._inputs.history.known_since(standing.called) or 0.0
         for held in standing.pods:
             made = held.member.created
             # A pod that was there before us (a restart) may be the replacement of a move.
-            until = made + (age_s if made >= since else max(age_s, _REPLACED_S))
+            until = made + (age_s if made >= since else max(age_s, REPLACED_S))
             if not held.ready and self._now < until:
                 raise _Waits(f"{held.member.name} is not Ready yet", until)
         changed = self._inputs.history.changed_at(standing.called)
