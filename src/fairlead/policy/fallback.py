@@ -146,7 +146,8 @@ def decide(
         if marked.get(tier.name) is not None and marks.get(tier.name) is None
     }
     for index, tier in enumerate(tiers):
-        marks = _probe_seen(marks, tier.name, index, probes, now)
+        trying = {waiter.token for waiter in waiters if waiter.tier == index}
+        marks = _probe_seen(marks, tier.name, index, probes, now, trying=trying)
     ends = {waiter.uid: _patience_ends(waiter, nodes, after_s) for waiter in waiters}
     ordered = sorted(waiters, key=lambda one: (one.since, one.uid))
     for waiter in ordered:
@@ -304,7 +305,10 @@ def is_schedulable(node: Node, tolerations: Iterable[Toleration] = ()) -> bool:
     return all(c.status == "True" for c in node.status.conditions if c.type == "Ready")
 
 
-def _probe_seen(marks: Marks, tier: str, index: int, probes: Probes, now: float) -> Marks:
+def _probe_seen(
+    marks: Marks, tier: str, index: int, probes: Probes, now: float, *, trying: Collection[str]
+) -> Marks:
+    """The marks with what became of the pod that tries a tier; `trying` are those whose patience runs."""
     mark = marks.get(tier)
     if mark is None or not mark.probe:
         return marks
@@ -313,9 +317,13 @@ def _probe_seen(marks: Marks, tier: str, index: int, probes: Probes, now: float)
             return marks.succeeded(tier)
         return marks.released(tier, mark.probe)
     since = mark.probe_since.timestamp() if mark.probe_since is not None else now
-    if mark.probe in probes.present:
+    if mark.probe in trying:
         # It may wait longer than a probe is good for: a long `after`, or a node that is on its way.
         return marks.renewed(tier, mark.probe, now) if now >= since + PROBE_S / 2 else marks
+    if mark.probe in probes.present:
+        # Nobody tries to place it yet, or ever (a gate, an incomplete gang), or another door does and
+        # renews its probe: it has the time that a probe is good for, and then others may try.
+        return marks
     return marks.released(tier, mark.probe) if now >= since + _SHOWS_UP_S else marks
 
 

@@ -1,0 +1,78 @@
+"""A pod tries a tier for all others as long as somebody tries to place it; else others get their turn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairlead.engine.core.events import MarksAre, PoliciesAre
+from fairlead.engine.settings import Settings
+from fairlead.policy.marks import PROBE_S, Marks
+from support.cluster_of import Running
+from support.pictured import NOW, Picture, unschedulable
+from support.policies import policy
+from support.units import EPOCH, node, pod, workload
+
+AB = tuple({"name": tier, "nodes": {"tier": tier}} for tier in "ab")
+
+
+def trying(pending: dict[str, Any], picture: Picture) -> Picture:
+    """A pod that goes by ``token-web-4`` was made just now to try spot, after its cool-down."""
+    picture.deployment(4).failed("spot", ago=120)
+    picture.add(*(picture.web(f"web-{number}", "d1", slot=number) for number in (1, 2, 3)), pending)
+    claimed = picture.marks.claim_probe("spot", "token-web-4", EPOCH.timestamp() + NOW)
+    assert claimed is not None
+    picture.marks = claimed
+    return picture
+
+
+def until(picture: Picture, time: float) -> Picture:
+    """A pass a minute until then."""
+    while picture.now < time:
+        picture.now = min(picture.now + 60, time)
+        picture.fall_back()
+    return picture
+
+
+def may_probe(picture: Picture) -> bool:
+    return picture.marks.may_probe("spot", EPOCH.timestamp() + picture.now)
+
+
+def test_a_pod_with_a_scheduling_gate_does_not_keep_others_from_trying_a_tier_for_ever() -> None:
+    picture = Picture()
+    gated = picture.web("web-4", tier="spot", slot=4, created=NOW)
+    gated["spec"]["schedulingGates"] = [{"name": "example.com/quota"}]
+    trying(unschedulable(gated, NOW, "SchedulingGated"), picture)
+    until(picture, NOW + PROBE_S)
+    assert may_probe(picture)
+    assert picture.move().probe
+
+
+def test_a_pod_that_nobody_has_tried_to_place_yet_has_its_time_to_try() -> None:
+    picture = Picture()
+    trying(picture.web("web-4", tier="spot", slot=4, created=NOW), picture)
+    assert not may_probe(until(picture, NOW + PROBE_S - 1))
+
+
+def test_a_probe_of_our_own_scheduler_s_is_neither_renewed_nor_ended_by_the_rebalancer() -> None:
+    picture = Picture()
+    ours = picture.web("web-4", tier="spot", slot=4, created=NOW, scheduler="fairlead")
+    before = trying(unschedulable(ours, NOW), picture).marks
+    assert until(picture, NOW + PROBE_S - 1).marks is before
+
+
+def test_a_pod_of_a_gang_that_is_never_complete_does_not_keep_others_from_a_tier_for_ever() -> None:
+    world = Running(Settings())
+    world.now = 1000.0
+    world.tell(PoliciesAre((policy("ab", *AB, match={"labels": {"app": "x"}}),)))
+    world.add(*(node(f"node-{tier}", cpu=8, labels={"tier": tier}) for tier in "ab"))
+    over = Marks(60).failed("a", EPOCH.timestamp() + world.now - 100)
+    world.settle(world.tell(MarksAre("ab", dict(over))))
+    world.add(pod("first", cpu=1, gang="g", minimum=2, labels={"app": "x"}, created=990))
+    world.add(node("more-b", cpu=8, labels={"tier": "b"}))
+    for number in (1, 2):
+        owner = {"kind": "ReplicaSet", "name": f"web-{number}", "uid": f"uid-ReplicaSet-web-{number}"}
+        owned = pod(f"web-{number}", cpu=1, labels={"app": "x"}, owner=owner | {"controller": True})
+        world.add(workload("ReplicaSet", f"web-{number}", replicas=1), owned)
+        world.after(PROBE_S)
+    assert world.bound["default/web-1"].endswith("-b"), "the first of the gang is to try"
+    assert world.bound["default/web-2"] == "node-a"
