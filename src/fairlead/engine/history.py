@@ -3,6 +3,7 @@
 It lives in memory, also in that of replicas that only stand by: they observe. After a restart from nothing
 the cluster itself tells enough to be careful: a pod that is not Ready may be a replacement, and a young pod
 at all may be the trace of a change in number or of a move. Only the doubling after failures is forgotten.
+Its times are of this machine's clock; when that is set back, they go back with it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from fairlead.kube.pod import Pod
-from fairlead.policy.marks import Marks
+from fairlead.policy.marks import AHEAD_S, Marks
 from fairlead.policy.standing import Held, Standing
 
 __all__ = ["REPLACED_S", "Flight", "History", "off_by", "replicated"]
@@ -62,16 +63,28 @@ class _Group:
     since: float = 0.0
     """When it was first observed: of what came before, only traces are known."""
 
+    def earlier(self, by_s: float) -> _Group:
+        """The same, with everything having happened so much earlier."""
+        return replace(
+            self,
+            changed=self.changed - by_s,
+            flight=replace(self.flight, at=self.flight.at - by_s) if self.flight is not None else None,
+            moves=tuple(at - by_s for at in self.moves),
+            rest_until=self.rest_until - by_s if self.rest_until is not None else None,
+            since=self.since - by_s,
+        )
+
 
 class History:
     """See the module. Groups go by `Standing.called`. Invariant: a group has at most one flight."""
 
-    __slots__ = ("_blank", "_groups", "_marked")
+    __slots__ = ("_blank", "_groups", "_marked", "_now")
 
     def __init__(self) -> None:
         self._groups: dict[str, _Group] = {}
         self._marked: dict[str, frozenset[str]] = {}
         self._blank = True  # nothing was observed yet
+        self._now = 0.0  # when something was last observed
 
     # Reading
 
@@ -116,6 +129,7 @@ class History:
 
     def observe(self, standings: Iterable[Standing], marks: Mapping[str, Marks], now: float) -> None:
         """Take in how the groups stand, before planning from them."""
+        self._set_back(now)
         self._reset(marks)
         seen: set[str] = set()
         for standing in standings:
@@ -151,8 +165,16 @@ class History:
     def _first_seen(self, standing: Standing, now: float) -> _Group:
         created = sorted(held.member.created for held in standing.pods)
         # Who was here before us may have made any of them by a move.
-        moves = tuple(at for at in created if at > now - 60.0) if self._blank else ()
-        return _Group(standing.desired, created[-1] if created else now, moves=moves, since=now)
+        moves = tuple(min(at, now) for at in created if at > now - 60.0) if self._blank else ()
+        # Its pods may be of a clock that is ahead of ours: that is no reason to wait until ours is there.
+        changed = min(created[-1], now) if created else now
+        return _Group(standing.desired, changed, moves=moves, since=now)
+
+    def _set_back(self, now: float) -> None:
+        """A clock that was ahead and is right again must not let groups rest until the time it had been."""
+        by_s, self._now = self._now - now, now
+        if by_s > AHEAD_S:
+            self._groups = {called: group.earlier(by_s) for called, group in self._groups.items()}
 
     def _landed(self, known: _Group, standing: Standing, now: float) -> _Group:
         """The group with its move ended, if it has: well or badly."""

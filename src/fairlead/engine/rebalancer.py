@@ -34,7 +34,7 @@ from fairlead.policy.fallback import (
     waiters_of,
 )
 from fairlead.policy.ledger import Ledger, PlacementLedger
-from fairlead.policy.marks import Marks
+from fairlead.policy.marks import AHEAD_S, Marks
 from fairlead.policy.matching import Policies
 from fairlead.policy.model import PlacementPolicy
 from fairlead.policy.names import LEDGERS, REPLICAS_LABEL
@@ -174,11 +174,13 @@ class Rebalancer:
     def fall_back(self, policy: PlacementPolicy, marks: Marks, now: float) -> Decision:
         """What a policy's marks should be, and who is to be deleted once they are. Changes nothing."""
         standing = [one for one in self.standings(now) if one.policy is policy]
+        # Of a clock that was ahead and was set back: nobody is patient until it is there again.
+        hoped = {uid: at for uid, at in self._hoped.items() if at <= now + AHEAD_S}
         waiters = [
             waiter
             for one in standing
             if one.waits
-            for waiter in waiters_of(one, marks, self._promised.get, self._ours, hoped=self._hoped.get)
+            for waiter in waiters_of(one, marks, self._promised.get, self._ours, hoped=hoped.get)
         ]
         probed = any(mark.probe for _, mark in marks)
         before, stranded = self._past(policy)

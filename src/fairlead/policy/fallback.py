@@ -319,7 +319,8 @@ def _probe_seen(
     since = mark.probe_since.timestamp() if mark.probe_since is not None else now
     if mark.probe in trying:
         # It may wait longer than a probe is good for: a long `after`, or a node that is on its way.
-        return marks.renewed(tier, mark.probe, now) if now >= since + PROBE_S / 2 else marks
+        late = now >= since + PROBE_S / 2 or not mark.probed(now)
+        return marks.renewed(tier, mark.probe, now) if late else marks
     if mark.probe in probes.present:
         # Nobody tries to place it yet, or ever (a gate, an incomplete gang), or another door does and
         # renews its probe: it has the time that a probe is good for, and then others may try.

@@ -21,7 +21,11 @@ import msgspec
 from fairlead.kube.decode import convert
 from fairlead.kube.meta import Natural32, Time
 
-__all__ = ["LONGEST_COOL_DOWN_S", "PROBE_S", "Mark", "Marks"]
+__all__ = ["AHEAD_S", "LONGEST_COOL_DOWN_S", "PROBE_S", "Mark", "Marks"]
+
+AHEAD_S = 60.0
+"""How far ahead of ours another clock may be, or our own have been: what lies further in the future was
+written by a clock that was wrong, and nobody waits until that time."""
 
 LONGEST_COOL_DOWN_S = 30 * 60.0
 
@@ -46,11 +50,13 @@ class Mark(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
     def cooling(self, now: float) -> bool:
         """Whether nobody may use the tier yet."""
-        return now < self.until.timestamp()
+        return _at(self.since) <= now + AHEAD_S and now < _at(self.until)
 
     def probed(self, now: float) -> bool:
         """Whether somebody is trying the tier."""
-        return bool(self.probe) and self.probe_since is not None and now < _at(self.probe_since) + PROBE_S
+        if not self.probe or self.probe_since is None:
+            return False
+        return now - PROBE_S < _at(self.probe_since) <= now + AHEAD_S
 
 
 @dataclass(frozen=True, slots=True)
