@@ -250,6 +250,7 @@ class RebalancerDoor(Door):
 
     async def _pass(self, client: Client, events: EventLane) -> float:
         """One pass; seconds until the next one if nothing happens."""
+        self._watching.tell_sight()
         if self._watching.blind:
             return _RETRY_S  # what we know may be old: nobody is deleted or moved for it
         try:

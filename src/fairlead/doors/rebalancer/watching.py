@@ -1,4 +1,8 @@
-"""The rebalancer's eyes: everything that it decides from, straight from watches into its machine."""
+"""The rebalancer's eyes: everything that it decides from, straight from watches into its machine.
+
+Which kinds a server has may change while we run: definitions come and go. A kind that is not served has no
+objects, so nobody need see it.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +10,19 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
 
 from fairlead.client.api import Client
 from fairlead.client.clock import Clock
-from fairlead.client.discovery import served_at_last
+from fairlead.client.discovery import served, served_at_last
 from fairlead.client.reflector import Reflector
 from fairlead.client.view import Added, Deleted, Modified
 from fairlead.doors.promises import Promises
 from fairlead.engine.rebalancer import KINDS, Rebalancer
-from fairlead.errors import BadObject
+from fairlead.errors import BadObject, FairleadError, NotFound
 from fairlead.kube.resources import Resource, known
 from fairlead.policy.names import LEDGERS
 
@@ -25,9 +30,40 @@ __all__ = ["Watching"]
 
 _log = structlog.get_logger(__name__)
 
+_DISCOVER_S = 60.0  # how often we ask again what is served, where a kind is not
+
+
+@dataclass(frozen=True, slots=True)
+class _Eye:
+    """One kind, as long as it is watched."""
+
+    reflector: Reflector[Any, Any]
+    watching: asyncio.Task[None]
+
+    @property
+    def clear(self) -> bool:
+        """Whether it shows what is."""
+        return self.reflector.is_synced and self.reflector.trouble is None
+
+    @property
+    def lost(self) -> bool:
+        """Whether the server says that there is no such kind."""
+        return isinstance(self.reflector.trouble, NotFound)
+
+    async def listed(self) -> None:
+        """Wait until it was listed, or is no longer watched."""
+        listing = asyncio.ensure_future(self.reflector.synced())
+        try:
+            await asyncio.wait((listing, self.watching), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            listing.cancel()
+
 
 class Watching:
-    """Feeds a machine; `changed` is called after every batch. Cancelled, the streams are closed."""
+    """Feeds a machine; `changed` is called after every batch. Cancelled, the streams are closed.
+
+    Invariant: the machine knows no objects of a kind that has no eye.
+    """
 
     def __init__(
         self,
@@ -43,39 +79,85 @@ class Watching:
         self._changed = changed
         self._rng = rng
         self._clock = clock
-        self._reflectors: list[Reflector[Any, Any]] = []
+        self._eyes: dict[str, _Eye] = {}  # by kind
         self._started = asyncio.Event()
+        self._told_blind = False
 
     async def run(self) -> None:
         """Watch for ever."""
         resources = await served_at_last(self._client)
         async with asyncio.TaskGroup() as group:
-            for kind, struct in KINDS.items():
-                resource = _resource(kind, resources)
-                if resource is not None:
-                    reflector = self._reflect(resource, struct)
-                    self._reflectors.append(reflector)
-                    group.create_task(self._follow(kind, reflector))
+            self._open(resources, group)
             promises = Promises(self._client, self._promised, rng=self._rng, clock=self._clock)
             group.create_task(promises.run())
             self._started.set()
+            await self._follow_served(group)
 
     async def synced(self) -> None:
         """Wait until everything was listed."""
         await self._started.wait()
-        for reflector in self._reflectors:
-            await reflector.synced()
+        for eye in tuple(self._eyes.values()):
+            await eye.listed()
 
     def unlisted(self) -> list[str]:
         """What was not listed yet, by its name in the API."""
         if not self._started.is_set():
             return ["everything"]
-        return [one.resource.plural for one in self._reflectors if not one.is_synced]
+        return [one.reflector.resource.plural for one in self._eyes.values() if not one.reflector.is_synced]
 
     @property
     def blind(self) -> bool:
         """Whether something that matters may have changed unseen at the moment: nobody moves then."""
-        return any(one.trouble is not None for one in self._reflectors)
+        return not all(one.clear for one in self._eyes.values())
+
+    def tell_sight(self) -> None:
+        """Say that nobody moves because we are blind, and when that is over; each of it once."""
+        blind = self.blind
+        if blind and not self._told_blind:
+            unseen = [one.reflector for one in self._eyes.values() if not one.clear]
+            reasons = sorted({str(one.trouble or "not listed yet") for one in unseen})
+            _log.warning(
+                "not_acting", unseen=sorted(one.resource.plural for one in unseen), reason="; ".join(reasons)
+            )
+        elif not blind and self._told_blind:
+            _log.info("acting_again")
+        self._told_blind = blind
+
+    async def _follow_served(self, group: asyncio.TaskGroup) -> None:
+        """Watch kinds that come, and let go of those that went, for ever."""
+        while True:
+            await asyncio.sleep(_DISCOVER_S)
+            if len(self._eyes) == len(KINDS) and not any(one.lost for one in self._eyes.values()):
+                continue
+            try:
+                resources = await served(self._client)
+            except FairleadError as error:
+                _log.warning("discovery_failed", reason=str(error), wait_s=_DISCOVER_S)
+                continue
+            await self._close_lost(resources)
+            self._open(resources, group)
+
+    def _open(self, resources: tuple[Resource, ...], group: asyncio.TaskGroup) -> None:
+        """Watch every kind that is served and not watched yet."""
+        for kind, struct in KINDS.items():
+            resource = _resource(kind, resources)
+            if resource is not None and kind not in self._eyes:
+                reflector = self._reflect(resource, struct)
+                self._eyes[kind] = _Eye(reflector, group.create_task(self._follow(kind, reflector)))
+
+    async def _close_lost(self, resources: tuple[Resource, ...]) -> None:
+        """Let go of kinds that discovery and their watch both call gone: either alone may be a bad moment."""
+        for kind, eye in list(self._eyes.items()):
+            if not eye.lost or _resource(kind, resources) == eye.reflector.resource:
+                continue
+            eye.watching.cancel()
+            await asyncio.wait((eye.watching,))
+            del self._eyes[kind]
+            for key in eye.reflector.view.versions():
+                namespace, _, name = key.rpartition("/")
+                self._machine.gone(kind, namespace, name)
+            _log.warning("no_longer_served", resource=eye.reflector.resource.plural)
+            self._changed()
 
     def _reflect(self, resource: Resource, struct: type[Any]) -> Reflector[Any, Any]:
         return Reflector(self._client, resource, struct, keep=_nothing, rng=self._rng, clock=self._clock)
