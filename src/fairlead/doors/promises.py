@@ -1,7 +1,7 @@
 """Autoscalers' word that a node is on its way for a pod: events, watched by their reasons.
 
 A cluster's other events cost nothing this way. They are hints, not knowledge: nobody waits for them, and
-who may not read them does without.
+who may not read them does without, until it may.
 """
 
 from __future__ import annotations
@@ -54,25 +54,26 @@ class Promises:
         self._unlisted = set(PROMISES)
 
     async def run(self) -> None:
-        """Watch for ever, or not at all where that is not allowed."""
-        if not await self._allowed():
-            return
+        """Watch for ever, once that is allowed."""
+        await self._allowed()
         async with asyncio.TaskGroup() as group:
             for reason in PROMISES:
                 group.create_task(self._listen(reason))
 
-    async def _allowed(self) -> bool:
+    async def _allowed(self) -> None:
+        """Wait until they can be read. Rights may come after us, or be away while somebody changes them."""
+        told = False
         while True:
             try:
                 await self._client.read(f"{_EVENT.path()}?limit=1&fieldSelector=reason%3D{PROMISES[0]}")
-                return True
+                return
             except ApiError as error:
-                self.heard.set()
-                if error.code == 403:
+                if error.code == 403 and not told:
+                    told = True
                     _log.warning("promises_unread", reason=str(error))
-                    return False
             except Unreachable:
-                self.heard.set()  # the watches of others say so
+                pass  # the watches of others say so
+            self.heard.set()
             await asyncio.sleep(_AGAIN_S)
 
     async def _listen(self, reason: str) -> None:
