@@ -23,7 +23,7 @@ from fairlead.client.clock import WALL_CLOCK, Clock
 from fairlead.client.reflector import Reflector
 from fairlead.client.retry import Backoff
 from fairlead.client.view import Added, Deleted, Modified, Spoiled
-from fairlead.doors.files import Stamp, stamp_of
+from fairlead.doors.files import Stamp, follow, stamp_of
 from fairlead.errors import ApiError, BadInput, FairleadError, NotFound, Unreachable
 from fairlead.kube.meta import ObjectMeta
 from fairlead.policy.model import PlacementPolicy, read_policies, read_policy
@@ -266,21 +266,14 @@ class LivePolicies:
 
     async def _follow_file(self) -> None:
         """Read the file again when it changes; one that cannot be used changes nothing."""
-        while True:
-            await asyncio.sleep(_LOOK_S)
-            stamp = stamp_of(self._file)
-            if stamp is None or stamp == self._stamp:
-                continue  # a file that is away for a moment is being replaced
-            self._stamp = stamp
-            try:
-                found = self._fixed | {policy.name: policy for policy in read_file(self._file)}
-            except BadInput as error:
-                _log.error("policies_refused", reason=str(error))
-                continue
-            if found != self._of_file:
-                self._of_file = found
-                _log.info("policies_reloaded", file=self._file, policies=len(found))
-                self._merge()
+        await follow(self._file, self._stamp, self._reread_file, look_s=_LOOK_S, refused="policies_refused")
+
+    def _reread_file(self) -> None:
+        found = self._fixed | {policy.name: policy for policy in read_file(self._file)}
+        if found != self._of_file:
+            self._of_file = found
+            _log.info("policies_reloaded", file=self._file, policies=len(found))
+            self._merge()
 
 
 def _plain(whole: Mapping[str, Any]) -> Any:

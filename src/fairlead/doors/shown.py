@@ -17,7 +17,7 @@ from aiohttp import web
 
 from fairlead.client.authority import KeyPair
 from fairlead.client.tls import load_pair
-from fairlead.doors.files import Stamp, stamp_of
+from fairlead.doors.files import Stamp, follow, stamp_of
 from fairlead.errors import ApiError, BadInput, Unreachable
 
 __all__ = ["Callers", "Current", "Files", "Shown", "Trust", "certified"]
@@ -171,6 +171,7 @@ class Callers:
     def __init__(self, file: str, trust: Callable[[str], None]) -> None:
         self._file = file
         self._trust = trust
+        self._stamp = stamp_of(file)  # before it is read: what changes meanwhile is seen
 
     def first(self) -> None:
         """Read it; BadInput where it cannot be used."""
@@ -181,15 +182,8 @@ class Callers:
 
     async def run(self) -> None:
         """Read it again when it changes, for ever; one that cannot be used changes nothing."""
-        known = stamp_of(self._file)
-        while True:
-            await asyncio.sleep(_LOOK_S)
-            stamp = stamp_of(self._file)
-            if stamp is None or stamp == known:
-                continue  # a file that is away for a moment is being replaced
-            known = stamp
-            try:
-                self.first()
-                _log.info("callers_reloaded", file=self._file)
-            except BadInput as error:
-                _log.error("callers_refused", reason=str(error))
+        await follow(self._file, self._stamp, self._reread, look_s=_LOOK_S, refused="callers_refused")
+
+    def _reread(self) -> None:
+        self.first()
+        _log.info("callers_reloaded", file=self._file)
