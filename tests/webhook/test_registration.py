@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
 from fairlead.client.api import Client
-from fairlead.client.authority import Authority
+from fairlead.client.authority import Authority, KeyPair
+from fairlead.doors.shown import Files
 from fairlead.doors.webhook.keyring import SECRET
 from fairlead.doors.webhook.registration import CONFIGURATION, Registration, Where
 from fairlead.errors import BadInput
@@ -33,6 +36,19 @@ def hook(corner: Tiered) -> dict[str, Any]:
     (found,) = corner.cluster.get(KIND, CONFIGURATION)["webhooks"]
     assert isinstance(found, dict)
     return found
+
+
+def there(corner: Tiered) -> bool:
+    return corner.cluster.try_get(KIND, CONFIGURATION).status == 200
+
+
+def written(folder: Path, pair: KeyPair, authority: Authority) -> tuple[str, str, str]:
+    """Files with a certificate, its key, and who signed it."""
+    certificate, key, signer = folder / "tls.crt", folder / "tls.key", folder / "ca.crt"
+    certificate.write_bytes(pair.public)
+    key.write_bytes(pair.private)
+    signer.write_bytes(authority.pair.public)
+    return str(certificate), str(key), str(signer)
 
 
 def secret(corner: Tiered) -> int:
@@ -106,10 +122,8 @@ def test_replicas_that_start_together_share_one_authority(corner: Tiered) -> Non
 def test_certificates_from_files_are_shown_and_an_injected_bundle_stays(corner: Tiered) -> None:
     authority = Authority()
     pair = authority.server(["localhost"], ["127.0.0.1"])
-    folder = corner.folder
-    (folder / "tls.crt").write_bytes(pair.public)
-    (folder / "tls.key").write_bytes(pair.private)
-    files = (f"--tls-cert-file={folder / 'tls.crt'}", f"--tls-key-file={folder / 'tls.key'}")
+    certificate, key, _ = written(corner.folder, pair, authority)
+    files = (f"--tls-cert-file={certificate}", f"--tls-key-file={key}")
     corner.run(wait=False, arguments=files)
     corner.replicas[0].wait_for("registered")
     assert "caBundle" not in hook(corner)["clientConfig"]
@@ -229,6 +243,32 @@ async def test_an_entry_that_was_lost_and_is_gone_is_made_again(corner: Tiered) 
             await first.publish(b"ours")
     assert [line["event"] for line in told] == ["registered"]
     assert hook(corner)["clientConfig"]["url"] == ONE.client_config["url"]
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["its authority is named", "others name it"])
+async def test_with_certificates_from_files_too_an_entry_that_is_gone_is_made_again(
+    corner: Tiered, *, named: bool
+) -> None:
+    authority = Authority()
+    pair = authority.server(["localhost"], [])
+    certificate, key, signer = written(corner.folder, pair, authority)
+    shown = list[KeyPair]()
+    following = Files(certificate, key, signer if named else None, shown.append, look_s=0.01)
+    async with corner.cluster.client() as client:
+        ours = at(client, ONE)
+        await ours.publish(await following.first(), following.current)
+        await ours.register()
+        running = asyncio.create_task(following.run(ours))
+        try:
+            await asyncio.to_thread(corner.cluster.delete, KIND, CONFIGURATION)
+            await asyncio.to_thread(corner.cluster.wait, lambda: there(corner), "the entry to be there again")
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+    assert shown == [pair, pair]
+    assert hook(corner)["clientConfig"]["url"] == ONE.client_config["url"]
+    if named:
+        assert corner.trusted() == authority.pair.public
 
 
 @pytest.mark.parametrize("where", [ONE, OTHERS[1]], ids=["url", "service"])

@@ -7,6 +7,7 @@ context of its own, and the next handshake is given the newest.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import ssl
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -25,6 +26,7 @@ __all__ = ["Callers", "Current", "Files", "Shown", "Trust", "certified"]
 _log = structlog.get_logger(__name__)
 
 _LOOK_S = 5.0  # how often files are looked at
+_PUBLISH_LOOKS = 12  # so many looks make a minute: as often as our own authority's are published anew
 
 
 Current = Callable[[], Awaitable[bool]]
@@ -136,22 +138,27 @@ class Files:
         return True
 
     async def run(self, trust: Trust | None = None) -> None:
-        """Follow them for ever; their authority is published to `trust`.
+        """Follow them for ever; their authority is published to `trust`, also again and again: somebody may
+        have taken away what it was published in.
 
         A pair that is half renewed is not shown: the next look finds it whole.
         """
         known_stamps: list[Stamp | None] | None = None
-        while True:
+        bundle = b""
+        for look in itertools.count():
             stamps = [stamp_of(file) for file in self._files]
-            if stamps != known_stamps:
-                try:
+            try:
+                if stamps != known_stamps:
                     pair, bundle = self._read()
                     if bundle and trust is not None:
                         await trust.publish(bundle)
                     self._show(pair)
                     known_stamps = stamps
-                except (BadInput, ApiError, Unreachable) as error:
-                    _log.warning("certificate_not_taken", reason=str(error))
+                elif trust is not None and look % _PUBLISH_LOOKS == 0:
+                    await trust.publish(bundle)
+            except (BadInput, ApiError, Unreachable) as error:
+                event = "certificate_not_taken" if stamps != known_stamps else "not_registered"
+                _log.warning(event, reason=str(error))
             await asyncio.sleep(self._look_s)
 
     def _read(self) -> tuple[KeyPair, bytes]:
