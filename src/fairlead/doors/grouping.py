@@ -109,7 +109,7 @@ class GroupsOfPods:
         self._members: dict[GroupKey, dict[str, Member]] = {}
         self._gone: dict[GroupKey, dict[str, float]] = {}
         self._left_at: deque[tuple[float, GroupKey, str]] = deque()  # the same, in the order they went
-        self._nowhere: set[str] = set()  # pods on nodes that we have not seen
+        self._nowhere: set[str] = set()  # pods on nodes that we have not seen, or no longer see
         self._unnumbered: set[str] = set()  # pods of StatefulSets that we have not seen
         self._policies = Policies((), exempt)
         self._known: tuple[PlacementPolicy, ...] | None = None
@@ -215,16 +215,22 @@ class GroupsOfPods:
     def _on_node(self, event: Event[Any, dict[str, str]]) -> None:
         if self._on_each_node is not None:
             self._on_each_node(event)
+        if isinstance(event, Deleted):
+            self._specs.pop(event.key, None)
+            # They keep their tier while it is away; it may come back as another one.
+            self._nowhere.update(name for name in self._on(event.key) if name in self._key_of)
+            return
         if isinstance(event, Added):
             waiting = [key for key in self._nowhere if self._seen[key].spec.node_name == event.key]
         elif isinstance(event, Modified) and event.object.metadata.labels != event.old:
-            waiting = [key for key, pod in self._seen.items() if pod.spec.node_name == event.key]
+            waiting = self._on(event.key)
         else:
-            if isinstance(event, Deleted):
-                self._specs.pop(event.key, None)
             return
         for key in waiting:
             self._put(key, self._seen[key])
+
+    def _on(self, node: str) -> list[str]:
+        return [name for name, pod in self._seen.items() if pod.spec.node_name == node]
 
     def _put(self, name: str, pod: Pod) -> None:
         before = self._key_of.get(name)
