@@ -120,6 +120,61 @@ async def test_a_rewritten_client_certificate_is_shown_on_new_connections(
         assert await connection.request("GET", "/x") == b'{"user": "joe"}'
 
 
+async def test_another_authority_is_trusted_once_its_file_names_it(
+    authority: Authority, tls: ssl.SSLContext, tmp_path: Path
+) -> None:
+    file = tmp_path / "ca.crt"
+    for write in (None, b"{}"):  # reads and writes have connections of their own
+        method = "GET" if write is None else "POST"
+        file.write_bytes(Authority().pair.public)
+        async with (
+            serving(whoami, tls=tls) as target,
+            Connection(trusting(target, authority, ca=Pem(file=file))) as connection,
+        ):
+            for unusable in ("", "no PEM", Authority().pair.public.decode()):
+                with pytest.raises(NotSent, match="not trusted"):
+                    await connection.request(method, "/x", write)
+                file.write_text(unusable)
+            file.write_bytes(authority.pair.public)
+            with pytest.raises(NotSent, match="not trusted"):
+                await connection.request(method, "/x", write)
+            assert await connection.request(method, "/x", write) == b'{"user": null}'
+
+
+async def test_streams_trust_another_authority_once_its_file_names_it(
+    authority: Authority, tls: ssl.SSLContext, tmp_path: Path
+) -> None:
+    file = tmp_path / "ca.crt"
+    file.write_bytes(Authority().pair.public)
+    async with (
+        serving(whoami, tls=tls) as target,
+        Connection(trusting(target, authority, ca=Pem(file=file))) as connection,
+    ):
+        for rewritten in (True, False):
+            with pytest.raises(NotSent, match="not trusted"):
+                async with connection.stream("/x"):
+                    pass
+            if rewritten:
+                file.write_bytes(authority.pair.public)
+        async with connection.stream("/x") as stream:
+            assert await stream.read() == b'{"user": null}'
+
+
+async def test_a_file_without_an_authority_is_read_again_and_trusts_nobody_meanwhile(
+    authority: Authority, tls: ssl.SSLContext, tmp_path: Path
+) -> None:
+    file = tmp_path / "ca.crt"
+    file.write_text("")
+    async with (
+        serving(whoami, tls=tls) as target,
+        Connection(trusting(target, authority, ca=Pem(file=file))) as connection,
+    ):
+        with pytest.raises(BadKubeconfig, match="there is no CA certificate"):
+            await connection.request("GET", "/x")
+        file.write_bytes(authority.pair.public)
+        assert await connection.request("GET", "/x") == b'{"user": null}'
+
+
 async def test_material_that_cannot_be_used_is_the_configurations_fault(authority: Authority) -> None:
     target = Target(Server("https://127.0.0.1:1", ca=Pem("no PEM")), source="config, context 'dev'")
     with pytest.raises(BadKubeconfig, match="config, context 'dev': the CA or client certificate"):

@@ -18,6 +18,7 @@ from typing import Self
 from urllib.parse import urlsplit
 
 import aiohttp
+import structlog
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -31,6 +32,8 @@ from fairlead.client.tls import client_context
 from fairlead.errors import ApiError, BadKubeconfig, NotSent, Unreachable
 
 __all__ = ["JSON", "Connection", "Fence", "Stream", "abandon"]
+
+_log = structlog.get_logger(__name__)
 
 
 class Connection:
@@ -68,6 +71,7 @@ class Connection:
         self._express: Express | None = None
         self._express_heads: dict[tuple[str, str], bytes] = {}
         self._credential: Credential | None = None
+        self._authorities: str | None = None  # PEM, whom all connections since the last reset trust
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -90,6 +94,7 @@ class Connection:
         """
         session, self._session = self._session, None
         express, self._express = self._express, None
+        self._authorities = None
         if express is not None:
             express.close()
         if session is not None:
@@ -118,6 +123,9 @@ class Connection:
             credential = await self._source.get()
             try:
                 return await self._send(call, credential, timeout_s, fence)
+            except NotSent:
+                await self._reread_authorities()
+                raise
             except ApiError as error:
                 if error.code != 401 or not await self._source.newer(credential):
                     raise
@@ -136,6 +144,9 @@ class Connection:
         credential = await self._source.get()
         try:
             response = await self._open(call, credential, timeout)
+        except NotSent:
+            await self._reread_authorities()
+            raise
         except ApiError as error:
             if error.code != 401 or not await self._source.newer(credential):
                 raise
@@ -268,13 +279,34 @@ class Connection:
             )
         return self._session
 
+    async def _reread_authorities(self) -> None:
+        """After a connection that did not come about: the server's authority may have been replaced, and the
+        file that names it rewritten. The next connections go by that; one that cannot be used is passed over.
+        """
+        ca = self.target.server.ca
+        if ca is None or self._authorities is None:
+            return  # nothing to read, or what is there now will be read
+        try:
+            found = ca.read()
+            if found == self._authorities:
+                return
+            client_context(ca_pem=found)
+        except (BadKubeconfig, ssl.SSLError, ValueError) as error:
+            _log.warning("authorities_not_reread", reason=str(error))
+            return
+        _log.info("authorities_reread", file=str(ca.file))
+        await self.reset()
+
     def _context(self, credential: Credential) -> ssl.SSLContext | bool:
         server = self.target.server
         if server.url.startswith("http://"):
             return True
+        authorities = self._authorities
+        if authorities is None and server.ca is not None:
+            authorities = server.ca.read()
         try:
-            return client_context(
-                ca_pem=server.ca.read() if server.ca else None,
+            context = client_context(
+                ca_pem=authorities,
                 verify=server.verify,
                 strict=self.target.strict_x509,
                 certificate=credential.certificate,
@@ -283,6 +315,8 @@ class Connection:
             raise BadKubeconfig(
                 f"{self.target.source}: the CA or client certificate cannot be used: {error}"
             ) from error
+        self._authorities = authorities
+        return context
 
 
 class Stream:

@@ -24,6 +24,9 @@ def client_context(
 
     Raises ssl.SSLError or ValueError for material that cannot be used; the caller knows whose it is.
     """
+    if ca_pem is not None and not ca_pem.strip():
+        # A file that is being rewritten; the ssl module would trust the system's CAs instead.
+        raise ValueError("there is no CA certificate")
     context = ssl.create_default_context(cadata=ca_pem)
     if not verify:
         context.check_hostname = False
