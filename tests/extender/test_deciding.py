@@ -93,6 +93,14 @@ def test_where_the_highest_slots_are_left_the_last_pod_goes_where_one_is_missing
     assert scene.tier(scene.filter("new")) == "spot"
 
 
+def test_asking_again_gives_the_same_tier_where_nobody_says_how_many_pods_there_will_be() -> None:
+    scene = Scene(policy(groupBy="policy"))
+    for slot, tier, node in ((11, "on-demand", "d1"), (12, "spot", "s1"), (14, "on-demand", "d2")):
+        scene.deciding.shown(KEY, member(f"p{slot}", tier=tier, slot=slot), node)
+
+    assert [scene.tier(scene.filter("new")) for _ in range(4)] == ["spot"] * 4
+
+
 def test_ten_pods_are_split_three_to_seven_though_no_outcome_was_seen() -> None:
     scene = Scene()
     tiers = Counter(scene.tier(scene.filter(f"p{number}")) for number in range(10))

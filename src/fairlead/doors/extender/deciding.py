@@ -337,7 +337,7 @@ class Deciding:
         policy, workload = ask.place.policy, ask.place.workload
         slots = self.groups.get(ask.place.key)
         ordinal = ordinal_of(policy, workload)
-        others = len(slots) if slots is not None else 0
+        others = slots.number_beside(ask.member.uid) if slots is not None else 0
         held, scattered = None, False
         if slots is not None:
             scattered = ordinal is None and are_scattered(workload, policy, slots.highest, others)

@@ -196,6 +196,10 @@ class Slots:
                 return
             self._release(uid)
 
+    def number_beside(self, uid: str) -> int:
+        """How many pods there are without this one, which may hold a slot since it last asked."""
+        return len(self) - (uid in self.holders or uid in self._homeless)
+
     def held_beside(self, uid: str) -> dict[str, int]:
         """Slots by tier, without the one that a pod holds itself."""
         held = self.holders.get(uid)
