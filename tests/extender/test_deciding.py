@@ -101,6 +101,16 @@ def test_asking_again_gives_the_same_tier_where_nobody_says_how_many_pods_there_
     assert [scene.tier(scene.filter("new")) for _ in range(4)] == ["spot"] * 4
 
 
+def test_an_ordinal_has_its_own_tier_though_others_beyond_their_number_are_left() -> None:
+    scene = Scene(replicas=4)
+    for slot, tier, node in ((11, "on-demand", "d1"), (12, "spot", "s1"), (14, "on-demand", "d2")):
+        scene.deciding.shown(KEY, member(f"db-{slot - 1}", tier=tier, ordinal=slot - 1), node)
+    scene.workload = a_deployment(4, ordinal=0)
+
+    # It will have this number again after every eviction: what others lack now is not its to make up for.
+    assert [scene.tier(scene.filter("db-0", ordinal=0)) for _ in range(2)] == ["on-demand"] * 2
+
+
 def test_ten_pods_are_split_three_to_seven_though_no_outcome_was_seen() -> None:
     scene = Scene()
     tiers = Counter(scene.tier(scene.filter(f"p{number}")) for number in range(10))

@@ -70,6 +70,7 @@ def test_every_slot_has_one_holder_and_the_lowest_free_one_is_given(steps: list[
     held = {uid: one.slot for uid, one in slots.holders.items()}
     assert held == {uid: slot for uid, (slot, _) in model.items()}
     assert len(set(held.values())) == len(held)
+    assert slots.highest == max(held.values(), default=0)
     assert sum(slots.counts.values()) == len(held)
     assert sum(slots.on_node.values()) == sum(since is None for _, since in model.values())
 
@@ -103,3 +104,13 @@ def test_pods_found_running_get_slots_no_higher_than_their_number() -> None:
     assert sorted(held.slot for held in slots.holders.values()) == list(range(1, 51))
     on_demand = [held for held in slots.holders.values() if held.tier == "on-demand"]
     assert all(TIERS.of_slot(held.slot) == 1 for held in on_demand)
+
+
+def test_the_highest_slot_is_known_though_a_pod_changed_to_it() -> None:
+    slots = Slots()
+    slots.shown(member("a", tier="spot", slot=1), "n")  # slot 1 is on demand, 2 and 3 are spot
+    slots.shown(member("b", tier="spot", slot=2), "n")
+    slots.settle(TIERS, coming=1)
+
+    assert {held.name: held.slot for held in slots.holders.values()} == {"a": 3, "b": 2}
+    assert slots.highest == 3
