@@ -16,6 +16,7 @@ import yaml
 
 from fairlead.client.config import load
 from fairlead.doors.extender.server import LIMIT
+from fairlead.kube.resources import known
 from fairlead.policy.names import DELETION_COST, POLICY_ANNOTATION, SLOT_ANNOTATION
 from fairlead.rig.processes import free_ports
 from support.cluster import Cluster
@@ -321,6 +322,72 @@ def test_one_replica_answers_and_the_other_stands_by(asked: Extended) -> None:
     status, answer = asked.post("filter", body)
     assert (status, answer["NodeNames"]) == (200, asked.of_tier("on-demand"))
     asked.port = first_port
+
+
+def test_one_pod_waits_for_a_tier_that_lost_its_last_node_once_its_cool_down_is_over(asked: Extended) -> None:
+    asked.nodes()
+    asked.run(asked.policy(fallback={"after": "5s", "coolDown": "3s"}))
+    metadata, left = owned(asked), asked.of_tier("on-demand")
+
+    def refused(name: str) -> bool:
+        body = {"Pod": pod(asked, name, **metadata), "Nodes": None, "NodeNames": left}
+        status, answer = asked.post("filter", body)
+        assert status == 200
+        assert answer["NodeNames"] in ([], left)
+        return answer["NodeNames"] == []
+
+    for name in asked.of_tier("spot"):
+        asked.cluster.delete("Node", name)
+    asked.replicas[0].wait_for("marks")
+    assert not any(refused(f"early-{number}") for number in range(10)), "nobody waits for what was just lost"
+
+    fresh = (f"late-{number}" for number in range(1000))
+    trying = asked.cluster.wait(
+        lambda: next((name for name in (next(fresh),) if refused(name)), ""), "a pod to try the tier"
+    )
+    assert not any(refused(next(fresh)) for _ in range(10)), "only one tries"
+    assert refused(trying)
+    assert not asked.replicas[0].log("passed_on"), "asking again would change nothing yet"
+
+    (said,) = asked.replicas[0].wait_for("passed_on")
+    assert said["pod"].endswith(f"/{trying}")
+    assert not refused(trying)
+    assert asked.replicas[0].log("marks")[-1]["marks"]["spot"]["coolDowns"] == 2
+
+
+def test_a_lost_tier_whose_mark_somebody_took_away_is_waited_for(asked: Extended) -> None:
+    asked.nodes()
+    asked.run()
+    for name in asked.of_tier("spot"):
+        asked.cluster.delete("Node", name)
+    asked.replicas[0].wait_for("marks")
+    path = known("ConfigMap").path(asked.system, "fairlead-policy-web")
+    none = {"data": {"marks": "{}"}}
+    asked.cluster.wire.request("PATCH", path, none, content_type="application/merge-patch+json").ok()
+    metadata, left = owned(asked), asked.of_tier("on-demand")
+    fresh = (f"web-{number}" for number in range(1000))
+
+    def refused() -> bool:
+        body = {"Pod": pod(asked, next(fresh), **metadata), "Nodes": None, "NodeNames": left}
+        return bool(asked.post("filter", body)[1]["NodeNames"] == [])
+
+    asked.cluster.wait(refused, "a pod to wait for the tier")
+    assert sum(refused() for _ in range(10)) == 7, "as if nothing had been"
+
+
+def test_a_loss_that_nobody_wrote_down_is_marked_by_the_next_to_lead(asked: Extended) -> None:
+    asked.nodes()
+    asked.run()
+    standby = asked.start(*free_ports(1))
+    standby.wait_for("synced")
+    asked.replicas[0].kill()
+    for name in asked.of_tier("spot"):
+        asked.cluster.delete("Node", name)
+    asked.free("fairlead-extender")
+
+    # Without a mark there is no cool-down, and so no end to it.
+    (said,) = standby.wait_for("marks")
+    assert said["marks"]["spot"]["interrupted"]
 
 
 def test_more_than_any_body_can_be_is_refused_unread_and_large_ones_are_not(asked: Extended) -> None:

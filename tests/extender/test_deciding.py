@@ -44,6 +44,12 @@ class Scene:
         labels = {"capacity": capacity, "zone": zone}
         self.nodes.put(convert({"metadata": {"name": name, "labels": labels}, "spec": spec}, Node))
 
+    def lose_spot(self) -> None:
+        """Every spot node is gone, and the marks say so."""
+        for name in ("s1", "s2"):
+            self.nodes.drop(name)
+        self.marked = {"spot"}
+
     def ask(self, name: str, key: GroupKey = KEY, **more: Any) -> Ask:
         return Ask(member(name, **more), "default", Place(self.policy, self.workload, key), self.tiers)
 
@@ -409,6 +415,72 @@ def test_a_probe_is_wanted_only_where_the_marked_tier_would_take_the_pod() -> No
     assert scene.deciding.wants_probe(ask, ("d1", "d2"), 0.0) == ""
     verdict = scene.deciding.filter(ask, ALL, 0.0, "spot")
     assert scene.tier(verdict) == "spot"
+
+
+def test_a_tier_without_a_node_is_waited_for_by_the_pod_that_tries_it_until_its_patience_ends() -> None:
+    scene = Scene()
+    scene.schedule("p1")
+    scene.lose_spot()
+    ask, left = scene.ask("p2"), ("d1", "d2")
+    for now in (0.0, 60.0, 119.0):
+        assert scene.deciding.wants_probe(ask, left, now) == "spot"
+        verdict = scene.deciding.filter(ask, left, now, "spot")
+        assert (scene.tier(verdict), list(verdict.nodes)) == ("spot", [])
+        assert scene.tier(scene.filter("p3", left)) == "on-demand", "all others skip it"
+    assert scene.deciding.wants_probe(ask, left, 120.0) == "spot"
+    verdict = scene.deciding.filter(ask, left, 120.0, "spot")
+
+    assert (list(verdict.nodes), verdict.passed) == (["d1", "d2"], ("spot",))
+    assert scene.deciding.wants_probe(ask, left, 121.0) == "", "it has tried"
+
+
+def test_nodes_that_take_no_pods_keep_nobody_from_trying_their_tier() -> None:
+    scene = Scene()
+    scene.schedule("p1")
+    scene.lose_spot()
+    scene.put_node("s3", "spot", unschedulable=True)
+    assert scene.deciding.wants_probe(scene.ask("p2"), ("d1", "d2"), 0.0) == "spot"
+    # The autoscaler's node starts: who waits for it must not give up now.
+    not_ready = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+    scene.put_node("s3", "spot", taints=[not_ready])
+    assert scene.deciding.wants_probe(scene.ask("p2"), ("d1", "d2"), 0.0) == "spot"
+
+
+def test_who_would_not_wait_for_a_tier_without_a_node_does_not_try_it() -> None:
+    scene = Scene()
+    scene.schedule("p1")
+    scene.filter("p2", ("d1", "d2"))
+    scene.lose_spot()
+    assert scene.deciding.wants_probe(scene.ask("p2"), ("d1", "d2"), 120.0) == "", "it has waited already"
+
+    scene = Scene(policy(enforce="preferred"))
+    scene.schedule("p1")
+    scene.lose_spot()
+    assert scene.deciding.wants_probe(scene.ask("p2"), ("d1", "d2"), 0.0) == "", "nobody waits for a tier"
+
+
+def test_nobody_is_preempted_elsewhere_for_a_pod_that_tries_a_tier() -> None:
+    scene = Scene()
+    scene.schedule("p1")
+    scene.lose_spot()
+    ask = scene.ask("p2")
+    scene.deciding.filter(ask, (), 0.0, "spot")
+    assert list(scene.deciding.preempt(ask, {"d1": ()}, 0.0)) == []
+    scene.deciding.filter(ask, (), 1.0)
+    assert list(scene.deciding.preempt(ask, {"d1": ()}, 1.0)) == ["d1"]
+
+
+def test_a_loss_that_is_in_the_marks_lasts_as_long_as_its_mark() -> None:
+    scene = Scene()
+    scene.lose_spot()
+    scene.nodes.noted("web", scene.marked)
+    assert scene.deciding.unavailable("web") == {"spot"}
+    scene.marked = set()
+    assert scene.deciding.unavailable("web") == set()
+    scene.put_node("s3", "spot")
+    scene.nodes.noted("web", {"spot"})
+    scene.nodes.drop("s3")
+    assert scene.deciding.unavailable("web") == {"spot"}, "the mark was of another loss"
 
 
 def test_starting_over_counts_what_runs_and_forgets_what_was_assumed() -> None:

@@ -5,6 +5,8 @@ assumed until the watch shows the outcome or half a minute passes; asking again 
 is depends on what is on offer: kube-scheduler has left out the nodes that cannot take the pod, so a tier of
 which nothing is offered has no room for it now. It waits for that tier for ``fallback.after``, counted from
 its first call, and is then passed on; a tier that is marked or has lost its last node passes it on at once.
+After the cool-down one pod tries a marked tier. If that has no node at all the pod waits as for any other
+tier, because only a pod that waits makes an autoscaler bring one.
 """
 
 from __future__ import annotations
@@ -96,6 +98,7 @@ class Deciding:
         nodes = self._given(ask, nodes, choice, now, alone=alone)
         waiting.tier, waiting.firm, waiting.refused = choice.tier, choice.firm, not nodes
         waiting.skipped, waiting.told, waiting.outdated = frozenset(skipped), False, False
+        waiting.trying = probing if probing == name else ""
         if nodes:
             return Verdict(nodes, choice, slot, passed=passed)
         return Verdict(
@@ -109,7 +112,7 @@ class Deciding:
         )
 
     def wants_probe(self, ask: Ask, offered: Sequence[str], now: float) -> str:
-        """The marked tier that would take this pod right now, for whoever may claim its probe."""
+        """The marked tier that this pod could try right now, for whoever may claim its probe."""
         if ask.admitted or not (marked := self._marked(ask.place.policy.name)):
             return ""
         policy = ask.place.policy
@@ -120,7 +123,11 @@ class Deciding:
         if own is None or (name := policy.spec.tiers[own].name) not in marked:
             return ""
         tier = self.nodes.of(policy.name, own)
-        return name if any(node in tier for node in offered) else ""
+        if any(node in tier for node in offered):
+            return name
+        # Nodes that take pods but not this one are full: there is nothing to find out by waiting for them.
+        full = self.nodes.takes_pods(policy.name, own)
+        return name if not full and self._would_wait(ask, name, now) else ""
 
     def preempt(self, ask: Ask, candidates: Mapping[str, Collection[str]], now: float) -> Collection[str]:
         """The candidates whose victims' room would be of use to the pod: those of its tier.
@@ -133,7 +140,8 @@ class Deciding:
         slots = self._slots(ask, now)
         ordinal = ordinal_of(ask.place.policy, ask.place.workload)
         slot = 1 if slots is None else slots.next_slot(ask.member.uid, ordinal)
-        return self._choose(ask, slot, candidates, waiting.passes(now), "", victims=candidates)[1]
+        passes, trying = waiting.passes(now), waiting.trying
+        return self._choose(ask, slot, candidates, passes, trying, victims=candidates)[1]
 
     def scores(self, ask: Ask, offered: Sequence[str], highest: int) -> list[int]:
         """How good each node is, 0 to `highest`: in the pod's tier, and where fewest of its group are.
@@ -239,6 +247,16 @@ class Deciding:
         spec = ask.place.policy.spec
         waiting.after_s, waiting.most = spec.fallback.after_s, len(spec.tiers) - 1
         return waiting
+
+    def _would_wait(self, ask: Ask, tier: str, now: float) -> bool:
+        """Whether a pod that may try a tier with nothing on offer would wait, and not be passed on at once.
+
+        Who does not wait would take the probe from those who do, and tell nothing of the tier.
+        """
+        if ask.place.policy.spec.enforce == "preferred":
+            return False
+        waiting = self._asked(ask, now)
+        return waiting.trying == tier or not waiting.passes(now)
 
     def _slots(self, ask: Ask, now: float) -> Slots | None:
         """The slots of the pod's group; None for a pod that is alone in it."""

@@ -6,7 +6,7 @@ kube-scheduler has sorted out those that take no pods before it asks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fairlead.kube.node import Node
@@ -26,6 +26,7 @@ class _Tiers:
     names: list[set[str]] = field(default_factory=list)
     schedulable: list[dict[str, float]] = field(default_factory=list)
     had: list[bool] = field(default_factory=list)
+    """By tier: whether there was a schedulable node, the loss of which would be news to the marks."""
     domains: list[dict[str, tuple[str, ...]]] = field(default_factory=list)
     """By tier and node: the values of the tier's `spread` keys, empty where the node lacks one."""
 
@@ -140,8 +141,25 @@ class NodesOfTiers:
             tuple(dict(names) for names in found.schedulable), tuple(len(names) for names in found.names)
         )
 
+    def takes_pods(self, policy: str, tier: int) -> bool:
+        """Whether a tier has a schedulable node."""
+        found = self._by_policy.get(policy)
+        return found is not None and bool(found.schedulable[tier])
+
+    def noted(self, policy: str, marked: Collection[str]) -> None:
+        """These tiers are marked. For one that has lost its nodes the mark speaks from now on.
+
+        Or a loss would outlast its mark, until a node came by itself.
+        """
+        found = self._by_policy.get(policy)
+        if found is None:
+            return
+        for index, tier in enumerate(found.policy.spec.tiers):
+            if tier.name in marked and not found.schedulable[index]:
+                found.had[index] = False
+
     def lost(self, policy: str) -> Sequence[int]:
-        """Tiers whose last schedulable node was cordoned or lost, by what we saw ourselves."""
+        """Tiers whose last schedulable node was cordoned or lost, by what we saw and nobody marked yet."""
         found = self._by_policy.get(policy)
         if found is None:
             return ()

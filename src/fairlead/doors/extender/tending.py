@@ -128,13 +128,17 @@ class Tending:
         tiers, before = self._before.get(policy.name, ((), None))
         if tiers != policy.spec.tiers:
             before = None  # by other tiers, which says nothing of these
+        # What was lost before our first look, or while nobody led: unmarked, its cool-down would never end.
+        lost = self._deciding.nodes.lost(policy.name)
         wall = self._clock.wall().timestamp()
         waiters = self._waiters(policy, wall)
         marks = self._marks.of(policy.name)
 
         def decided(marks: Marks) -> Marks:
             probes = self._probes(policy, marks)
-            return decide(policy, marks, waiters, nodes, wall, before=before, probes=probes).marks
+            return decide(
+                policy, marks, waiters, nodes, wall, before=before, stranded=lost, probes=probes
+            ).marks
 
         try:
             if decided(marks) != marks:
@@ -145,6 +149,7 @@ class Tending:
         except FairleadError as error:
             # What we saw ourselves counts without being written; the next look sees the same change again.
             self._complain(f"marks of policy {policy.name}: {error}")
+        self._deciding.nodes.noted(policy.name, self._marks.unavailable(policy.name))
         again = decide(policy, marks, waiters, nodes, wall, before=nodes).wake_at
         return _IDLE_S if again is None else again - wall
 
@@ -178,6 +183,7 @@ class Tending:
         now = self._clock.now()
         due = []
         unavailable: dict[str, set[str]] = {}
+        tried: dict[str, set[tuple[str, str]]] = {}
         for one in self._deciding.waiting.values():
             policy = self._policies.get(one.key.policy)
             if one.outdated and not one.told:
@@ -186,8 +192,11 @@ class Tending:
                 continue
             if policy.name not in unavailable:
                 unavailable[policy.name] = self._deciding.unavailable(policy.name)
+                tried[policy.name] = {(tier, mark.probe) for tier, mark in self._marks.of(policy.name)}
             tier = policy.spec.tiers[one.tier].name
-            if one.due(now, unavailable[policy.name], tier):
+            # Who tries a tier is meant to wait for it although others leave that alone.
+            trying = (tier, one.uid) in tried[policy.name]
+            if one.due(now, () if trying else unavailable[policy.name], tier):
                 due.append((one, tier))
         await _in_turns([partial(self._nudge_one, client, one, tier) for one, tier in due])
 

@@ -33,6 +33,8 @@ class Waiting:
     """How many tiers can pass it on: all but the last."""
     skipped: frozenset[str] = frozenset()
     """The tiers that were passed over the last time."""
+    trying: str = ""
+    """The tier that it waits for although that is marked: it is the one that tries."""
     told: bool = False
     """Whether kube-scheduler was made to ask again since."""
     outdated: bool = False
@@ -42,6 +44,7 @@ class Waiting:
         """Policies changed: what it was told may be wrong, and tiers have other numbers now."""
         self.outdated = self.outdated or self.refused
         self.tier, self.refused, self.skipped, self.told = None, False, frozenset(), False
+        self.trying = ""
 
     def passes(self, now: float) -> int:
         """How many tiers may have passed it on by now."""
