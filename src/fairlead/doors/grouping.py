@@ -47,6 +47,7 @@ _MARKS = (
     "kubernetes.io/config.mirror",
 )
 _TIERS_KEPT = 1000  # one for each policy, demand and number of pods
+_AWAY = 10_000  # so many nodes that went are remembered
 _REMEMBERED_S = 2 * EXPIRY_S  # after that a ledger's slot has expired anyhow
 
 
@@ -109,7 +110,8 @@ class GroupsOfPods:
         self._members: dict[GroupKey, dict[str, Member]] = {}
         self._gone: dict[GroupKey, dict[str, float]] = {}
         self._left_at: deque[tuple[float, GroupKey, str]] = deque()  # the same, in the order they went
-        self._nowhere: set[str] = set()  # pods on nodes that we have not seen, or no longer see
+        self._nowhere: set[str] = set()  # pods on nodes that we have not seen
+        self._away: dict[str, None] = {}  # nodes that went of late; most never come back
         self._unnumbered: set[str] = set()  # pods of StatefulSets that we have not seen
         self._policies = Policies((), exempt)
         self._known: tuple[PlacementPolicy, ...] | None = None
@@ -217,10 +219,15 @@ class GroupsOfPods:
             self._on_each_node(event)
         if isinstance(event, Deleted):
             self._specs.pop(event.key, None)
-            # They keep their tier while it is away; it may come back as another one.
-            self._nowhere.update(name for name in self._on(event.key) if name in self._key_of)
+            self._away[event.key] = None
+            if len(self._away) > _AWAY:
+                del self._away[next(iter(self._away))]
             return
-        if isinstance(event, Added):
+        if isinstance(event, Added) and event.key in self._away:
+            # Pods keep their tier while their node is away; it may have come back as another one.
+            del self._away[event.key]
+            waiting = self._on(event.key)
+        elif isinstance(event, Added):
             waiting = [key for key in self._nowhere if self._seen[key].spec.node_name == event.key]
         elif isinstance(event, Modified) and event.object.metadata.labels != event.old:
             waiting = self._on(event.key)
