@@ -375,6 +375,17 @@ def test_a_lost_tier_whose_mark_somebody_took_away_is_waited_for(asked: Extended
     assert sum(refused() for _ in range(10)) == 7, "as if nothing had been"
 
 
+def test_a_tier_that_was_cordoned_before_the_extender_came_is_passed_over(asked: Extended) -> None:
+    asked.nodes()
+    asked.cordon("spot", True)
+    asked.run()
+    asked.replicas[0].wait_for("marks")
+    metadata, left = owned(asked), asked.of_tier("on-demand")
+    for number in range(5):
+        body = {"Pod": pod(asked, f"web-{number}", **metadata), "Nodes": None, "NodeNames": left}
+        assert asked.post("filter", body)[1]["NodeNames"] == left
+
+
 def test_a_loss_that_nobody_wrote_down_is_marked_by_the_next_to_lead(asked: Extended) -> None:
     asked.nodes()
     asked.run()

@@ -304,6 +304,19 @@ def test_a_tier_that_never_had_a_node_is_waited_for() -> None:
     assert not scene.filter("p2").nodes
 
 
+def test_a_tier_is_still_waited_for_while_its_first_node_starts() -> None:
+    scene = Scene(policy("web", {"name": "later", "nodes": {"capacity": "none"}}, ON_DEMAND))
+    scene.schedule("p1")
+    scene.filter("p2")
+    not_ready = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+    scene.put_node("n1", "none", taints=[not_ready])
+
+    assert scene.deciding.unavailable("web") == set()
+    assert not scene.filter("p2").nodes
+    scene.put_node("n1", "none")
+    assert scene.filter("p2", ("n1", *ALL)).nodes == ["n1"]
+
+
 def test_a_refused_pod_is_due_when_its_tier_is_left_alone_or_its_time_has_come() -> None:
     scene = Scene()
     scene.schedule("p1")

@@ -159,12 +159,11 @@ class NodesOfTiers:
                 found.had[index] = False
 
     def lost(self, policy: str) -> Sequence[int]:
-        """Tiers whose last schedulable node was cordoned or lost, by what we saw and nobody marked yet."""
+        """Tiers whose last schedulable node was cordoned or lost, by what we saw and nobody marked yet.
+
+        Nodes that never took pods tell of no loss: they may be starting for those who wait.
+        """
         found = self._by_policy.get(policy)
         if found is None:
             return ()
-        return [
-            tier
-            for tier, names in enumerate(found.schedulable)
-            if not names and (found.had[tier] or found.names[tier])
-        ]
+        return [tier for tier, names in enumerate(found.schedulable) if not names and found.had[tier]]
