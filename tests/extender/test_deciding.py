@@ -447,6 +447,18 @@ def test_a_tier_without_a_node_is_waited_for_by_the_pod_that_tries_it_until_its_
     assert scene.deciding.wants_probe(ask, left, 121.0) == "", "it has tried"
 
 
+def test_who_tries_a_tier_has_all_of_its_patience_for_that() -> None:
+    scene = Scene()
+    scene.schedule("p1")
+    scene.lose_spot()
+    ask, full = scene.ask("p2"), ()
+    scene.deciding.filter(ask, full, 0.0)  # spot cools down, and on-demand is full
+    assert scene.deciding.wants_probe(ask, full, 110.0) == "spot"
+    for now in (110.0, 121.0, 229.0):
+        assert scene.tier(scene.deciding.filter(ask, full, now, "spot")) == "spot"
+    assert scene.deciding.filter(ask, ("d1", "d2"), 230.0, "spot").passed == ("spot",)
+
+
 def test_nodes_that_take_no_pods_keep_nobody_from_trying_their_tier() -> None:
     scene = Scene()
     scene.schedule("p1")

@@ -20,75 +20,77 @@ from support.cluster import Cluster
 from support.policies import policy
 from support.wire import PATIENCE_S
 
-SLOW_S = 0.5
-SOON_S = 3.0  # well within nine times that, and within the longest pause
-
 
 class Busy(RebalancerDoor):
-    """Each of its passes waits for the API; `work_s` is what the machine seems to have worked by then."""
+    """Each of its passes waits for the API; from the second on it seems to have worked for a minute, too."""
 
-    work_s = 0.0
+    worked_s = 0.0
 
     def __init__(self, around: Surroundings) -> None:
         super().__init__(around)
-        self.began: list[float] = []
-        self.ended = asyncio.Event()
+        self.passes = 0
+        self.rests: list[float] = []
+        self.rested = asyncio.Event()
 
     async def _pass(self, client: Client, events: EventLane) -> float:
-        self.began.append(time.monotonic())
-        await asyncio.sleep(SLOW_S)
-        Busy.work_s += 60.0 if len(self.began) > 1 else 0.0
-        self.ended.set()
+        await asyncio.sleep(0.1)
+        self.passes += 1
+        Busy.worked_s += 60.0 if self.passes > 1 else 0.0
         return 0.0
+
+    async def _rest(self, rest_s: float, news: asyncio.Event) -> None:
+        if self.passes:
+            self.rests.append(rest_s)
+            self.rested.set()
+        await super()._rest(rest_s, news)
+
+    async def until_rests(self, number: int) -> float:
+        """The length of that rest, once it has begun."""
+        while len(self.rests) < number:
+            self.rested.clear()
+            await self.rested.wait()
+        return self.rests[number - 1]
 
 
 @asynccontextmanager
 async def passing(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Busy]:
-    """A rebalancer that leads, and has ended soon after being told to."""
-    monkeypatch.setattr(Busy, "work_s", 0.0)
-    monkeypatch.setattr(time, "process_time", lambda: Busy.work_s)
+    """A rebalancer that leads, and that has ended when this has."""
+    monkeypatch.setattr(Busy, "worked_s", 0.0)
+    monkeypatch.setattr(time, "process_time", lambda: Busy.worked_s)
     async with cluster.client() as client, asyncio.timeout(PATIENCE_S):
         around = Surroundings(
             client, LivePolicies(client, fixed=(policy(),)), cluster.namespace, random.Random(1)
         )
         door = Busy(around)
+        # The standby's part would be among the rests.
+        monkeypatch.setattr(door, "_stand_by", asyncio.Event().wait)
         async with asyncio.TaskGroup() as group:
             policies = group.create_task(around.policies.run())
             running = group.create_task(door.run())
-            await door.ended.wait()
             yield door
             door.stop()
-            async with asyncio.timeout(SOON_S):
-                await running
+            await running
             policies.cancel()
 
 
-async def test_a_pass_that_waited_for_the_api_is_followed_by_the_next_at_once(
+async def test_a_pass_that_only_waited_for_the_api_is_followed_by_the_next_at_once(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with passing(cluster, monkeypatch) as door:
-        door.ended.clear()
-        await door.ended.wait()
-        first, second = door.began[:2]
-        assert second - first < SOON_S, "nobody but the API was busy meanwhile"
+        assert await door.until_rests(1) == door_module._PAUSE_S
+
+
+async def test_a_pass_that_worked_is_followed_by_a_pause_but_not_by_a_long_one(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with passing(cluster, monkeypatch) as door:
+        # A pause and a rest after the first pass, and then the pause after the second.
+        assert await door.until_rests(3) == door_module._LONGEST_PAUSE_S <= 10.0
 
 
 async def test_a_rebalancer_that_is_told_to_stop_ends_although_it_pauses(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(door_module, "_LONGEST_PAUSE_S", 3600.0)
     async with passing(cluster, monkeypatch) as door:
-        door.ended.clear()
-        await door.ended.wait()
-        await asyncio.sleep(0.2)
-        assert len(door.began) == 2, "after much work it pauses"
-
-
-async def test_no_pause_is_longer_than_a_few_seconds_however_much_work_a_pass_was(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert door_module._LONGEST_PAUSE_S <= 10.0
-    monkeypatch.setattr(door_module, "_LONGEST_PAUSE_S", 0.2)
-    async with passing(cluster, monkeypatch) as door:
-        while len(door.began) < 3:
-            door.ended.clear()
-            await door.ended.wait()
+        assert await door.until_rests(3) > PATIENCE_S

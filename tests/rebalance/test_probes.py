@@ -76,3 +76,12 @@ def test_a_pod_of_a_gang_that_is_never_complete_does_not_keep_others_from_a_tier
         world.after(PROBE_S)
     assert world.bound["default/web-1"].endswith("-b"), "the first of the gang is to try"
     assert world.bound["default/web-2"] == "node-a"
+
+
+def test_a_pod_that_is_alone_in_its_group_is_there_to_try_a_tier() -> None:
+    picture = Picture()
+    picture.add(pod("bare", created=NOW)).failed("spot", ago=120)
+    claimed = picture.marks.claim_probe("spot", "uid-default-bare", EPOCH.timestamp() + NOW)
+    assert claimed is not None
+    picture.marks = claimed
+    assert not may_probe(until(picture, NOW + PROBE_S - 1))

@@ -296,6 +296,7 @@ class Connection:
             return
         _log.info("authorities_reread", file=str(ca.file))
         await self.reset()
+        self._authorities = found
 
     def _context(self, credential: Credential) -> ssl.SSLContext | bool:
         server = self.target.server

@@ -220,8 +220,6 @@ class Reflector(Generic[T, K]):
             got_on = isinstance(failure, Unreachable) and self._view.resume not in (None, reached)
             if got_on or lasted_s > _LASTED_S:
                 backoff.reset()
-            if failure is None and lasted_s >= self._tuning.believed_s and self._view.resume is not None:
-                self._failure = None  # one that was believed came to its end
             if failure is not None:
                 wait_s = backoff.next_s(failure.retry_after_s if isinstance(failure, ApiError) else None)
                 self._note(failure, wait_s)
@@ -329,6 +327,8 @@ class Reflector(Generic[T, K]):
                         raise failure
                     if view.resume is None and self._clock.now() > listed_by:
                         raise Unreachable(f"a WatchList of {self.resource.plural} does not come to its end")
+                if self.trouble is None:
+                    self._failure = None  # a stream that was believed came to its end
             finally:
                 self._stream = self._resumed_at = None
 

@@ -25,7 +25,6 @@ from fairlead.policy.demands import Alike, tiers_of_group
 from fairlead.policy.fallback import (
     Decision,
     Nodes,
-    Probes,
     decide,
     is_schedulable,
     nodes_of,
@@ -182,7 +181,6 @@ class Rebalancer:
             if one.waits
             for waiter in waiters_of(one, marks, self._promised.get, self._ours, hoped=hoped.get)
         ]
-        probed = any(mark.probe for _, mark in marks)
         before, stranded = self._past(policy)
         return decide(
             policy,
@@ -192,7 +190,7 @@ class Rebalancer:
             now,
             before=before,
             stranded=stranded,
-            probes=probes_of(standing) if probed else Probes(),
+            probes=probes_of(marks, standing, self._groups.pods.values()),
         )
 
     def noted(self, policy: PlacementPolicy, decision: Decision, now: float) -> None:

@@ -122,8 +122,8 @@ def choose(
     `tiers` are the policy's with the group's demand; `single` is `Workload.is_single`; `unavailable` are
     names of tiers to skip; `desired` is the group's number of pods if known; `held` is how many slots
     each tier holds now (`Ledger.counts`), for room under a max; `scattered` whether slots are taken beyond
-    the group's number of pods. `told` is where admission, which knows every slot, has said that it belongs:
-    who sees only some of the pods goes by that, unless it takes a demand to know.
+    the group's number of pods. `told` is where admission, which knows every slot, has sent it: where they are
+    scattered, who sees only some of the pods goes by that.
     """
     spec = policy.spec
     index_of = {tier.name: index for index, tier in enumerate(spec.tiers)}
@@ -132,9 +132,7 @@ def choose(
         if wish.tier in unavailable and second and second not in unavailable:
             return Choice(index_of[second], "fallback", own=first)
         return Choice(first, "single", firm=not second, own=first)
-    own, within, pods = _own(tiers, slot, desired or 0, held, scattered=scattered)
-    if told is not None and told != own and not tiers.counts_matter:
-        own, within = told, False
+    own, within, pods = _own(tiers, slot, desired or 0, held, scattered=scattered, told=told)
     if own is None:
         return Choice(None, "full")
     firm = not spec.tiers[own].fallback and within
@@ -180,7 +178,13 @@ def within_min(tiers: Tiers, slot: int, pods: int) -> bool:
 
 
 def _own(
-    tiers: Tiers, slot: int, desired: int, held: Mapping[str, int] | None, *, scattered: bool
+    tiers: Tiers,
+    slot: int,
+    desired: int,
+    held: Mapping[str, int] | None,
+    *,
+    scattered: bool,
+    told: int | None,
 ) -> tuple[int | None, bool, int]:
     """The tier that a slot's pod belongs to, whether it is of the tier's min, and of how many pods."""
     own, pods = tiers.of_slot(slot), max(slot, desired)
@@ -196,7 +200,11 @@ def _own(
     # are scattered, the free ones do not tell what is missing. The pod that completes the group can give it:
     # it goes where one is missing. So the rebalancer has something to move a pod to, and who is already right
     # stays.
-    if own is None or others + 1 != desired or have[own] < tiers.split(desired)[own]:
+    if own is None or have[own] < tiers.split(desired)[own]:
+        return own, within, pods
+    if told is not None and not tiers.counts_matter:
+        return (told, False, pods) if have[told] < tiers.split(desired)[told] else (own, within, pods)
+    if others + 1 != desired:
         return own, within, pods
     best, short = tiers.lacking(have, desired)
     return (own, within, pods) if best is None else (best, short, pods)

@@ -238,9 +238,13 @@ def waiters_of(
     return found
 
 
-def probes_of(standings: Iterable[Standing]) -> Probes:
-    """What became of the pods of one policy's groups that may be trying a tier."""
-    present: set[str] = set()
+def probes_of(marks: Marks, standings: Iterable[Standing], pods: Iterable[Pod]) -> Probes:
+    """What became of the pods that try a tier: of one policy's groups or, through another door, of any."""
+    tokens = {mark.probe for _, mark in marks if mark.probe}
+    if not tokens:
+        return Probes()
+    # A bare pod that is alone in its group stands nowhere, but may be kube-scheduler's to place.
+    present = {pod.metadata.uid for pod in pods} & tokens
     placed: dict[str, int | None] = {}
     for standing in standings:
         for held in standing.pods:

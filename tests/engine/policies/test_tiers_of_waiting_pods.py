@@ -103,11 +103,34 @@ def test_pods_that_were_admitted_keep_to_the_max_in_whichever_order_they_are_see
     assert split(world) == {"n1": 10, "virtual": 5}
 
 
-def test_an_admitted_pod_goes_where_admission_said_which_knows_every_slot():
-    governing = policy("web", SPOT, ON_DEMAND | {"min": "30%"}, groupBy="policy")
-    world = under(governing, things=spots(1))
+TOGETHER = policy("web", SPOT, ON_DEMAND | {"min": "30%"}, groupBy="policy")
+
+
+def left_over(*slots: tuple[int, str]) -> list[dict[str, Any]]:
+    marked = {POLICY_ANNOTATION: "web"}
+    return [
+        pod(f"old-{slot}", on=on, annotations=marked | {SLOT_ANNOTATION: str(slot)}) for slot, on in slots
+    ]
+
+
+def test_where_slots_are_scattered_an_admitted_pod_goes_where_admission_said():
+    left = left_over((11, "demand-0"), (12, "spot-0"), (14, "demand-0"))
+    world = under(TOGETHER, things=[*spots(1), *left])
     world.add(admitted(1, "spot", governing="web"))
     assert world.bound["default/p01"] == "spot-0"
+
+
+def test_a_pod_that_was_admitted_elsewhere_meanwhile_belongs_where_its_slot_says():
+    world = under(TOGETHER, things=spots(1))
+    world.add(*(admitted(number, "on-demand", governing="web") for number in (1, 2, 3)))
+    assert split(world) == {"demand": 1, "spot": 2}
+
+
+def test_a_pod_that_was_admitted_before_a_max_heeds_it():
+    less = policy("burst", BASE | {"max": 2}, BURST, groupBy="policy")
+    world = under(less, things=[node("n1", cpu=32), VIRTUAL])
+    world.add(*(admitted(number, "base") for number in (1, 2, 3, 4)))
+    assert split(world) == {"n1": 2, "virtual": 2}
 
 
 def test_a_pod_on_a_node_of_no_tier_counts_for_the_number_of_pods():

@@ -21,7 +21,7 @@ from fairlead.kube.workloads import PodDisruptionBudget, Workload
 from fairlead.policy.groups import SlotMark
 from fairlead.policy.marks import Mark, Marks
 from fairlead.policy.model import PlacementPolicy
-from fairlead.policy.names import POLICY_ANNOTATION, SLOT_ANNOTATION
+from fairlead.policy.names import POLICY_ANNOTATION, SLOT_ANNOTATION, TIER_ANNOTATION, TOKEN_ANNOTATION
 from support.policies import policy
 from support.units import EPOCH, node, workload
 
@@ -84,7 +84,14 @@ class Cluster:
         owner = OwnerReference(kind, name, f"uid-{name}", "apps/v1", controller=True)
         annotations = {}
         if self.random.random() < 0.2:
-            annotations = {POLICY_ANNOTATION: "web", SLOT_ANNOTATION: str(self.random.randint(1, 9))}
+            annotations = {POLICY_ANNOTATION: "web", SLOT_ANNOTATION: str(self.random.randint(1, 40))}
+        if self.random.random() < 0.2:
+            annotations |= {
+                POLICY_ANNOTATION: "web",
+                SLOT_ANNOTATION: str(self.random.randint(1, 9)),
+                TIER_ANNOTATION: self.random.choice(["spot", "on-demand"]),
+                TOKEN_ANNOTATION: f"token-{self.made}",
+            }
         number = self.made if kind != "StatefulSet" else self.random.randint(0, 5)
         if any(one.metadata.name == f"{name}-{number}" for one in self.pods.values()):
             return
@@ -114,7 +121,8 @@ class Cluster:
         ]
         if where:
             self.book.assumed(uid, where[0])
-            mark = SlotMark(one.policy.name, one.slot, token=uid)
+            token = self.pods[uid].metadata.annotations.get(TOKEN_ANNOTATION, uid)
+            mark = SlotMark(one.policy.name, one.slot, token=token)
             self.pods[uid] = replace(self.pods[uid], node=where[0], waits=False, mark=mark)
 
     def fail(self) -> None:

@@ -98,7 +98,10 @@ class Deciding:
         nodes = self._given(ask, nodes, choice, now, alone=alone)
         waiting.tier, waiting.firm, waiting.refused = choice.tier, choice.firm, not nodes
         waiting.skipped, waiting.told, waiting.outdated = frozenset(skipped), False, False
-        waiting.trying = probing if probing == name else ""
+        trying = probing if probing == name else ""
+        if trying and waiting.trying != trying:
+            waiting.first = now  # it has all of its patience for what it tries
+        waiting.trying = trying
         if nodes:
             return Verdict(nodes, choice, slot, passed=passed)
         return Verdict(

@@ -211,10 +211,10 @@ class PolicyBook:
             reach.succeeded(tier)
             mark = SlotMark(sent.policy.name, sent.slot, token=governed.token)
             governed.pod = replace(governed.pod, node=node, waits=False, mark=mark)
-            governed.claim = replace(governed.claim, placed=True, tier=tier, slot=sent.slot)
+            governed.claim = replace(governed.claim, placed=True, tier=tier, slot=sent.slot, told=None)
             group = self._groups[governed.key]
             same = group.slots.keep(governed.claim, in_turn=tier == sent.choice.tier)
-            if not same or group.disturbed:
+            if not same or group.disturbed(governed.policy, self._members):
                 self._dirty[governed.key] = None
             self._forget(uid)
         self._members.add(governed)

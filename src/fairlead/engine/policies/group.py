@@ -32,7 +32,16 @@ class Group:
     matters, by what tiers held.
     """
 
-    __slots__ = ("_answers", "_choices", "_circumstances", "_everyone", "_heeds", "makeup", "slots")
+    __slots__ = (
+        "_answers",
+        "_choices",
+        "_circumstances",
+        "_everyone",
+        "_heeds",
+        "_were_scattered",
+        "makeup",
+        "slots",
+    )
 
     def __init__(self) -> None:
         self.slots = Slots()
@@ -42,14 +51,19 @@ class Group:
         self._choices: dict[object, Choice] = {}  # equal ones are one object, to be told apart fast
         self._everyone = True
         self._heeds = False
+        self._were_scattered = False
 
     def __len__(self) -> int:
         return len(self.slots)
 
-    @property
-    def disturbed(self) -> bool:
-        """Whether somebody got a node before those ahead of it, and that is something to them."""
-        return self._heeds and self.slots.recounted and self.slots.waiting() > 0
+    def disturbed(self, policy: PlacementPolicy, members: Members) -> bool:
+        """Whether somebody got a node, and that is something to others: it was before those ahead of it, or
+        has a slot beyond all others.
+        """
+        if not self.slots.waiting():
+            return False
+        moved = self._heeds and self.slots.recounted
+        return moved or self._scattered(policy, members) != self._were_scattered
 
     def stir(self) -> None:
         """What is known of the workloads behind it changed: ask everyone anew, once somebody asks."""
@@ -60,7 +74,7 @@ class Group:
     ) -> list[tuple[str, Sent | None]]:
         """Bring what is `sent` up to date; who is sent elsewhere than before, and what was said before."""
         policy, slots = reach.policy, self.slots
-        scattered = self._scattered(policy, members)
+        scattered = self._were_scattered = self._scattered(policy, members)
         heeds = self._heeds = scattered or _heeds_counts(tiers, reach)
         numbers = tiers.safe is not None and slots.ordinals > 0
         open_ = reach.may_be_tried(now)
@@ -84,10 +98,11 @@ class Group:
         for uid, slot in changes:
             governed, before = members.pods[uid], sent.get(uid)
             family = governed.family
-            told = governed.claim.told
-            mine: object = slot, family, told
+            # The slot of who waits is admission's, who knows better what is missing.
+            told, unnumbered = governed.claim.told, governed.claim.wanted is None
+            mine: object = slot, family
             if heeds:
-                mine = self._gist(slot, family, tiers, policy), family, told, tally.counts
+                mine = self._gist(slot, family, tiers, policy), family, told, unnumbered, tally.counts
             alike = kept and governed.token not in trying
             after = self._answers.get(mine) if alike else None
             if after is None:
@@ -98,8 +113,7 @@ class Group:
                     token=governed.token,
                     others=len(slots) - 1,
                     held=tally.beside(slot, governed.claim.ordinal, family.workload.replicas),
-                    # The mark of who waits is admission's, who knows better what is missing.
-                    scattered=scattered and governed.claim.wanted is None,
+                    scattered=scattered and (unnumbered or told is not None),
                     told=told,
                     now=now,
                 )

@@ -114,7 +114,7 @@ class Reach:
         """
         tried = {tier for tier, mark in self.marks if mark.probe == token and mark.probed(now)}
         if any(True for _ in self.marks):
-            told = None  # who is told to go elsewhere meanwhile still belongs where the rule says
+            told = None  # who was sent elsewhere meanwhile still belongs where the rule says
 
         def chosen() -> Choice:
             return choose_for(
