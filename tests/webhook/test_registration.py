@@ -260,6 +260,8 @@ async def test_with_certificates_from_files_too_an_entry_that_is_gone_is_made_ag
         await ours.register()
         running = asyncio.create_task(following.run(ours))
         try:
+            # The first look publishes in any case; this is about those that find nothing new.
+            await asyncio.to_thread(corner.cluster.wait, lambda: len(shown) > 1, "the first look")
             await asyncio.to_thread(corner.cluster.delete, KIND, CONFIGURATION)
             await asyncio.to_thread(corner.cluster.wait, lambda: there(corner), "the entry to be there again")
         finally:
