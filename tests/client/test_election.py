@@ -214,6 +214,23 @@ def test_a_stopped_leader_releases_and_the_next_need_not_wait() -> None:
     assert run_virtually(main) < TERMS.lease_s / 3
 
 
+def test_a_leader_stopped_in_the_middle_of_a_renewal_releases_too() -> None:
+    async def main(loop: VirtualLoop) -> str | None:
+        store = Store()
+        a = Candidate("a", loop, store)
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(a.run())
+            await pass_time(5, a)
+            a.line.slow_answers_s, puts = 0.5, a.line.puts
+            while a.line.puts == puts:
+                await pass_time(0.1, a)
+            running.cancel()  # the renewal was applied, and its answer is on its way
+        assert store.lease is not None
+        return store.lease.spec.holder_identity
+
+    assert not run_virtually(main)
+
+
 def test_what_leads_may_finish_its_writes_when_stopped() -> None:
     async def main(loop: VirtualLoop) -> list[bool]:
         candidate = Candidate("a", loop, Store())

@@ -278,8 +278,17 @@ class Election:
             return
         spec = self._spec(lease.spec.lease_transitions) | {"holderIdentity": "", "leaseDurationSeconds": 1}
         try:
-            async with asyncio.timeout(self._terms.retry_s):
-                await self._store.put(spec, lease)
+            async with asyncio.timeout(max(self._terms.retry_s, self._terms.least_s)):
+                try:
+                    await self._store.put(spec, lease)
+                except Conflict:
+                    if self._clock.now() - self._renewed_at >= self._terms.renew_s:
+                        return  # who could not renew it in time lets it run out
+                    # A renewal that was given up half-way was applied all the same, if it is still ours.
+                    current = await self._store.get()
+                    if current is None or current.spec.holder_identity != self.identity:
+                        return
+                    await self._store.put(spec, current)
         except (ApiError, Unreachable, TimeoutError) as error:
             _log.info("lease_not_released", identity=self.identity, reason=_say(error))
 

@@ -100,7 +100,7 @@ class SchedulerDoor(Door):
 
     async def _reload(self, file: str, again: asyncio.Event) -> None:
         """Read the file again on SIGHUP and when it changes; a file that cannot be used changes nothing."""
-        known, told = stamp_of(file), None
+        known, told, refused = stamp_of(file), None, ""
         while True:
             try:
                 async with asyncio.timeout(_LOOK_S):
@@ -111,12 +111,18 @@ class SchedulerDoor(Door):
             if not again.is_set() and stamp == known:
                 continue
             again.clear()
-            known = stamp
+            before, known = known, stamp
             try:
                 configuration = read_configuration(file, self._flags)
             except BadInput as error:
-                _log.error("configuration_refused", reason=str(error))
+                unread = isinstance(error.__cause__, OSError)
+                if not unread or refused != str(error):
+                    _log.error("configuration_refused", reason=str(error))
+                refused = str(error)
+                if unread:
+                    known = before  # the next look tries again
                 continue
+            refused = ""
             if configuration != told:
                 told = configuration
                 _log.info("configuration_reloaded", file=file)

@@ -26,7 +26,7 @@ from fairlead.client.retry import Backoff
 from fairlead.doors.namespaces import in_namespace
 from fairlead.doors.shown import Trust
 from fairlead.doors.webhook.keyring import SECRET, Keyring, Secret, read_keyring, secret_of
-from fairlead.errors import ApiError, BadInput, BadObject, Conflict, NotFound, Unreachable
+from fairlead.errors import ApiError, BadInput, Conflict, FairleadError, NotFound, Unreachable
 from fairlead.kube.resources import known
 
 __all__ = ["Certificates", "Names", "OwnAuthority"]
@@ -142,7 +142,7 @@ class OwnAuthority:
                     wait_s = await self._go_on(trust)
                 except Conflict:
                     continue  # somebody else took the step
-                except (ApiError, Unreachable, BadObject) as error:
+                except FairleadError as error:
                     _log.warning("certificates_not_kept", reason=str(error))
                     wait_s = 2.0
                 with suppress(TimeoutError):
