@@ -146,8 +146,7 @@ def decide(
         if marked.get(tier.name) is not None and marks.get(tier.name) is None
     }
     for index, tier in enumerate(tiers):
-        trying = {waiter.token for waiter in waiters if waiter.tier == index}
-        marks = _probe_seen(marks, tier.name, index, probes, now, trying=trying)
+        marks = _probe_seen(marks, tier.name, index, probes, waiters, now)
     ends = {waiter.uid: _patience_ends(waiter, nodes, after_s) for waiter in waiters}
     ordered = sorted(waiters, key=lambda one: (one.since, one.uid))
     for waiter in ordered:
@@ -244,7 +243,7 @@ def probes_of(marks: Marks, standings: Iterable[Standing], pods: Iterable[Pod]) 
     if not tokens:
         return Probes()
     # A bare pod that is alone in its group stands nowhere, but may be kube-scheduler's to place.
-    present = {pod.metadata.uid for pod in pods} & tokens
+    present = {uid for pod in pods if (uid := pod.metadata.uid) in tokens}
     placed: dict[str, int | None] = {}
     for standing in standings:
         for held in standing.pods:
@@ -309,10 +308,10 @@ def is_schedulable(node: Node, tolerations: Iterable[Toleration] = ()) -> bool:
     return all(c.status == "True" for c in node.status.conditions if c.type == "Ready")
 
 
-def _probe_seen(
-    marks: Marks, tier: str, index: int, probes: Probes, now: float, *, trying: Collection[str]
+def _probe_seen(  # noqa: PLR0917 (private)
+    marks: Marks, tier: str, index: int, probes: Probes, waiters: Iterable[Waiter], now: float
 ) -> Marks:
-    """The marks with what became of the pod that tries a tier; `trying` are those whose patience runs."""
+    """The marks with what became of the pod that tries a tier; of `waiters` the patience runs."""
     mark = marks.get(tier)
     if mark is None or not mark.probe:
         return marks
@@ -321,7 +320,7 @@ def _probe_seen(
             return marks.succeeded(tier)
         return marks.released(tier, mark.probe)
     since = mark.probe_since.timestamp() if mark.probe_since is not None else now
-    if mark.probe in trying:
+    if any(waiter.token == mark.probe and waiter.tier == index for waiter in waiters):
         # It may wait longer than a probe is good for: a long `after`, or a node that is on its way.
         late = now >= since + PROBE_S / 2 or not mark.probed(now)
         return marks.renewed(tier, mark.probe, now) if late else marks

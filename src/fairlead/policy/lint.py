@@ -14,7 +14,7 @@ from fairlead.kube.node import Node
 from fairlead.kube.selectors import matches
 from fairlead.kube.tolerations import tolerated
 from fairlead.kube.workloads import PodDisruptionBudget
-from fairlead.policy.demands import Alike, asks_budgets, demand_of_group
+from fairlead.policy.demands import asks_budgets, demand_of_group
 from fairlead.policy.groups import GroupKey
 from fairlead.policy.ledger import MOST_SLOTS
 from fairlead.policy.matching import Policies, specificity
@@ -222,7 +222,7 @@ def _kept_apart(policy: PlacementPolicy, previews: Sequence[Preview], state: Sta
         if one.key is not None and one.subject.pods:
             groups.setdefault(one.key, []).append(one)
     for key, group in groups.items():
-        like = [Alike(one.subject.workload, one.subject.labels, one.subject.pods) for one in group]
+        like = [one.subject.alike for one in group]
         pods = sum(one.pods for one in like)
         kept = demand_of_group(policy, key.namespace, like, state.budgets, state.sharing).of(pods)
         alone = sum(one.demand.of(one.subject.pods) for one in group)

@@ -44,6 +44,11 @@ class Subject:
     spec: Mapping[str, Any] = field(default_factory=dict)
     """The workload's own spec, as it is written."""
 
+    @property
+    def alike(self) -> Alike:
+        """Its pods, as budgets see them."""
+        return Alike(self.workload, self.labels, self.pods)
+
 
 class State:
     """Typed objects of a cluster, as far as policies look at them. Add them in any order."""
@@ -218,10 +223,9 @@ def _by_rule(policy: PlacementPolicy, tiers: Tiers, pods: int) -> dict[str, int]
 
 def _asked_for(policy: PlacementPolicy, subject: Subject, state: State) -> Demand:
     """What budgets demand of a workload's own pods, whether or not a tier asks for it."""
-    like = Alike(subject.workload, subject.labels, subject.pods)
     # As if by itself: of a group of several a number is demanded even where there is no budget.
     alone = structs.replace(policy, spec=structs.replace(policy.spec, group_by="workload"))
-    return demand_of_group(alone, subject.workload.namespace, [like], state.budgets, state.sharing)
+    return demand_of_group(alone, subject.workload.namespace, [subject.alike], state.budgets, state.sharing)
 
 
 def _by_group(policies: Policies, state: State) -> dict[GroupKey, list[Alike]]:
@@ -230,7 +234,7 @@ def _by_group(policies: Policies, state: State) -> dict[GroupKey, list[Alike]]:
         policy = policies.governing(subject.workload, subject.labels)
         if policy is not None:
             key = group_of(policy, subject.workload, subject.labels)
-            found.setdefault(key, []).append(Alike(subject.workload, subject.labels, subject.pods))
+            found.setdefault(key, []).append(subject.alike)
     return found
 
 
