@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from fairlead.client.express import Express, Reply
+from fairlead.client.sockets import Sockets
 from fairlead.errors import NotSent, Unreachable
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -28,7 +29,7 @@ async def express(handler: Handler) -> AsyncIterator[Express]:
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()
-    own = Express(f"http://{host}:{port}", tls=None, tls_name=None, connect_timeout_s=5)
+    own = Express(f"http://{host}:{port}", tls=None, tls_name=None, connect_timeout_s=5, sockets=Sockets())
     try:
         yield own
     finally:

@@ -26,6 +26,7 @@ from yarl import URL
 from fairlead.client.config import Server, Target
 from fairlead.client.connection import abandon
 from fairlead.client.credentials import source_of
+from fairlead.client.sockets import Sockets
 from fairlead.client.tls import client_context
 
 # What can befall a request
@@ -204,6 +205,7 @@ class FaultProxy:
         self._upstream = upstream
         self._tls = tls
         self._session: aiohttp.ClientSession | None = None
+        self._sockets = Sockets()
         self._runner: web.ServerRunner | None = None
         self._open: dict[int, web.BaseRequest] = {}
 
@@ -221,7 +223,9 @@ class FaultProxy:
             )
         headers = {"Authorization": credential.authorization} if credential.authorization else {}
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ssl=context), headers=headers, auto_decompress=False
+            connector=aiohttp.TCPConnector(limit=0, ssl=context, socket_factory=self._sockets.make),
+            headers=headers,
+            auto_decompress=False,
         )
         # Handlers end with their client: a frozen stream must not outlive whoever gave up on it.
         self._runner = web.ServerRunner(
@@ -243,6 +247,7 @@ class FaultProxy:
         assert self._session is not None
         await self._runner.cleanup()
         await self._session.close()
+        await self._sockets.close()
 
     def cut_all(self) -> int:
         """Break every connection that is in use; how many there were."""

@@ -27,6 +27,7 @@ from fairlead.client.config import Target
 from fairlead.client.credentials import Credential, Source, source_of
 from fairlead.client.express import Express
 from fairlead.client.sending import JSON, Call, Fence, FencedBody, Guard, say
+from fairlead.client.sockets import Sockets
 from fairlead.client.status import status_error
 from fairlead.client.tls import client_context
 from fairlead.errors import ApiError, BadKubeconfig, NotSent, Unreachable
@@ -69,6 +70,7 @@ class Connection:
         self._timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=connect_timeout_s)
         self._session: aiohttp.ClientSession | None = None
         self._express: Express | None = None
+        self._sockets = Sockets()
         self._express_heads: dict[tuple[str, str], bytes] = {}
         self._credential: Credential | None = None
         self._authorities: str | None = None  # PEM, whom all connections since the last reset trust
@@ -94,11 +96,13 @@ class Connection:
         """
         session, self._session = self._session, None
         express, self._express = self._express, None
+        sockets, self._sockets = self._sockets, Sockets()
         self._authorities = None
         if express is not None:
             express.close()
         if session is not None:
             await session.close()
+        await sockets.close()
 
     async def request(
         self,
@@ -217,6 +221,7 @@ class Connection:
                 tls=context if isinstance(context, ssl.SSLContext) else None,
                 tls_name=self.target.server.tls_name,
                 connect_timeout_s=self._connect_timeout_s,
+                sockets=self._sockets,
             )
         return self._express
 
@@ -271,7 +276,10 @@ class Connection:
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(
-                    limit=0, ssl=self._context(credential), keepalive_timeout=60.0
+                    limit=0,
+                    ssl=self._context(credential),
+                    keepalive_timeout=60.0,
+                    socket_factory=self._sockets.make,
                 ),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=True,

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from fairlead.client.sending import distrusted, say
+from fairlead.client.sockets import Sockets
 from fairlead.errors import NotSent, Unreachable
 
 __all__ = ["Express", "Reply"]
@@ -47,6 +48,7 @@ class Express:
         tls: ssl.SSLContext | None,
         tls_name: str | None,
         connect_timeout_s: float,
+        sockets: Sockets,
         keep_s: float = 60.0,
     ) -> None:
         parts = urlsplit(url)
@@ -57,6 +59,7 @@ class Express:
         self._tls = tls
         self._tls_name = tls_name
         self._connect_timeout_s = connect_timeout_s
+        self._sockets = sockets
         self._keep_s = keep_s
         self._idle: deque[_Line] = deque()
         self._all: set[_Line] = set()
@@ -182,8 +185,7 @@ class Express:
             async with asyncio.timeout(self._connect_timeout_s):
                 _, line = await loop.create_connection(
                     lambda: _Line(self._all),
-                    self._host,
-                    self._port,
+                    sock=await self._sockets.connect(self._host, self._port),
                     ssl=self._tls,
                     server_hostname=(self._tls_name or self._host) if self._tls is not None else None,
                 )
