@@ -175,8 +175,8 @@ def test_a_bad_group_is_refused_with_its_name_and_the_field(wrong: dict[str, Any
     [
         ("", "groups.yaml: is empty; expected NodeGroups"),
         ("just text", "groups.yaml: holds a str where NodeGroups should be"),
-        ("a: [", "groups.yaml: is not YAML"),
-        ("a: 2026-13-45", "groups.yaml: is not YAML"),
+        ("a: [", "groups.yaml: is neither YAML nor JSON"),
+        ("a: 2026-13-45", "groups.yaml: has a value that cannot be read"),
         (text(), "groups: is empty"),
         (text(medium(), kind="NodeGroup"), "kind: 'NodeGroup' is not 'NodeGroups'"),
         (text(medium(), apiVersion="v1"), "apiVersion: 'v1' is not 'fairlead.dev/v1alpha1'"),
@@ -184,7 +184,7 @@ def test_a_bad_group_is_refused_with_its_name_and_the_field(wrong: dict[str, Any
         (text("medium"), r"groups\[0\].*Expected `object`"),
         ("apiVersion: fairlead.dev/v1alpha1\nkind: NodeGroups\n", "required field `groups`"),
         (text(medium(), medium()), "node group medium: there are two of that name"),
-        ("[" * 5000, "groups.yaml: is nested too deeply|is not YAML"),
+        ("[" * 5000, "groups.yaml: is nested too deeply|is neither YAML"),
         (ANCHORS, "its anchors unfold to too much"),
     ],
     ids=[

@@ -62,12 +62,13 @@ class TestFiles:
         ("text", "says"),
         [
             ("", "has no PlacementPolicy"),
-            ("a: [", "is not YAML"),
+            ("a: [", "is neither YAML nor JSON"),
+            ("spec:\n  weight: 1\n  weight: 2", "line 3: 'weight' is given twice"),
             ("- 1", "not an object"),
             (yaml.safe_dump(plain_policy(enforce="maybe")), "spec.enforce"),
             (yaml.safe_dump_all([plain_policy(), plain_policy()]), "there are two of that name"),
         ],
-        ids=["empty", "no YAML", "no object", "bad policy", "twice"],
+        ids=["empty", "no YAML", "key twice", "no object", "bad policy", "twice"],
     )
     def test_a_bad_file_is_an_error_that_names_it(self, tmp_path: Path, text: str, says: str) -> None:
         file = tmp_path / "p.yaml"

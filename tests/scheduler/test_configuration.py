@@ -84,7 +84,9 @@ def test_a_mistake_names_the_field(tmp_path: Path, text: str, named: str):
         ("", "is not a FairleadConfiguration"),
         ("kind: FairleadConfiguration\n", "apiVersion"),
         ("apiVersion: fairlead.dev/v1alpha1\nkind: Deployment\n", "kind"),
-        ("a: [", "is not YAML"),
+        ("a: [", "is neither YAML nor JSON"),
+        (HEAD + "---\n" + HEAD, "has 2 documents, not one"),
+        (HEAD + HEAD, "'apiVersion' is given twice"),
     ],
 )
 def test_a_file_of_another_kind_is_refused(tmp_path: Path, text: str, said: str):

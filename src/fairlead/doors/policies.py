@@ -16,7 +16,6 @@ from typing import Any
 
 import msgspec
 import structlog
-import yaml
 
 from fairlead.client.api import Client
 from fairlead.client.clock import WALL_CLOCK, Clock
@@ -25,6 +24,7 @@ from fairlead.client.retry import Backoff
 from fairlead.client.view import Added, Deleted, Modified, Spoiled
 from fairlead.doors.files import Stamp, follow, stamp_of
 from fairlead.errors import ApiError, BadInput, FairleadError, NotFound, Unreachable
+from fairlead.kube.documents import documents
 from fairlead.kube.meta import ObjectMeta
 from fairlead.policy.model import PlacementPolicy, read_policies, read_policy
 from fairlead.policy.names import API_VERSION, POLICIES
@@ -40,15 +40,11 @@ _DISCOVER_S = 10.0  # how often a cluster without the definition is asked again
 def read_file(file: str) -> tuple[PlacementPolicy, ...]:
     """The policies of a YAML stream, every one of them good, in the order of their names."""
     try:
-        documents = list(yaml.safe_load_all(Path(file).read_text(encoding="utf-8")))
+        text = Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"{file}: cannot be read: {error}") from error
-    except (yaml.YAMLError, ValueError) as error:
-        raise BadInput(f"{file}: is not YAML: {error}") from error
-    except RecursionError as error:
-        raise BadInput(f"{file}: is nested too deeply, or refers to itself") from error
     found: list[Any] = []
-    for document in documents:
+    for document in documents(text, file):
         if isinstance(document, dict) and isinstance(document.get("items"), list):
             found += document["items"]
         elif document is not None:

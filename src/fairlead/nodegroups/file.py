@@ -13,10 +13,10 @@ from decimal import Decimal
 from typing import Any
 
 import msgspec
-import yaml
 
 from fairlead.errors import BadInput, BadObject
-from fairlead.kube.decode import convert, unfolded_size
+from fairlead.kube.decode import convert
+from fairlead.kube.documents import documents
 from fairlead.kube.duration import Duration, seconds
 from fairlead.kube.pod import Quantities
 from fairlead.kube.quantity import QuantityError, nano
@@ -28,9 +28,6 @@ __all__ = ["API_VERSION", "KIND", "read_documents", "read_file"]
 
 API_VERSION = "fairlead.dev/v1alpha1"
 KIND = "NodeGroups"
-
-# What a file of groups may unfold to; one of a thousand groups has less.
-_UNFOLDED = 1_000_000
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _PREFIX = re.compile(r"(?=.{1,253}/)[a-z0-9]([-a-z0-9.]*[a-z0-9])?/")
@@ -82,15 +79,7 @@ def read_file(text: str, source: str) -> tuple[NodeGroup, ...]:
     >>> group.instance_type.capacity["cpu"], str(group.taints[0])
     ('2', 'size=medium:NoSchedule')
     """
-    try:
-        documents = list(yaml.safe_load_all(text))
-        if unfolded_size(documents) > _UNFOLDED:
-            raise BadInput(f"{source}: its anchors unfold to too much")
-    except RecursionError as error:
-        raise BadInput(f"{source}: is nested too deeply, or refers to itself") from error
-    except (yaml.YAMLError, ValueError) as error:
-        raise BadInput(f"{source}: is not YAML: {error}") from error
-    return read_documents(documents, source)
+    return read_documents(documents(text, source), source)
 
 
 def read_documents(documents: Iterable[object], source: str) -> tuple[NodeGroup, ...]:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
-import yaml
 
 from fairlead.client.election import Terms
 from fairlead.doors.address import check_address
@@ -19,6 +18,7 @@ from fairlead.engine.order import QueueOrder
 from fairlead.engine.priority import PriorityAnnotation
 from fairlead.engine.settings import Settings
 from fairlead.errors import BadInput
+from fairlead.kube.documents import documents
 from fairlead.kube.duration import Duration, seconds
 from fairlead.kube.selectors import LabelSelector
 
@@ -156,13 +156,12 @@ def load(path: str | Path) -> dict[str, Any]:
         text = Path(path).read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"{path}: cannot be read: {error}") from error
-    try:
-        found = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise BadInput(f"{path}: is not YAML: {error}") from error
-    if not isinstance(found, dict):
+    found = [document for document in documents(text, str(path)) if document is not None]
+    if len(found) > 1:
+        raise BadInput(f"{path}: has {len(found)} documents, not one")
+    if not found or not isinstance(found[0], dict):
         raise BadInput(f"{path}: is not a {KIND}")
-    fields = dict(found)
+    fields = dict(found[0])
     for name, wanted in (("apiVersion", API_VERSION), ("kind", KIND)):
         said = fields.pop(name, None)
         if said != wanted:
