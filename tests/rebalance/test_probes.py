@@ -60,22 +60,31 @@ def test_a_probe_of_our_own_scheduler_s_is_neither_renewed_nor_ended_by_the_reba
     assert until(picture, NOW + PROBE_S - 1).marks is before
 
 
-def test_a_pod_of_a_gang_that_is_never_complete_does_not_keep_others_from_a_tier_for_ever() -> None:
-    world = Running(Settings())
-    world.now = 1000.0
-    world.tell(PoliciesAre((policy("ab", *AB, match={"labels": {"app": "x"}}),)))
-    world.add(*(node(f"node-{tier}", cpu=8, labels={"tier": tier}) for tier in "ab"))
-    over = Marks(60).failed("a", EPOCH.timestamp() + world.now - 100)
-    world.settle(world.tell(MarksAre("ab", dict(over))))
-    world.add(pod("first", cpu=1, gang="g", minimum=2, labels={"app": "x"}, created=990))
-    world.add(node("more-b", cpu=8, labels={"tier": "b"}))
-    for number in (1, 2):
-        owner = {"kind": "ReplicaSet", "name": f"web-{number}", "uid": f"uid-ReplicaSet-web-{number}"}
-        owned = pod(f"web-{number}", cpu=1, labels={"app": "x"}, owner=owner | {"controller": True})
-        world.add(workload("ReplicaSet", f"web-{number}", replicas=1), owned)
-        world.after(PROBE_S)
-    assert world.bound["default/web-1"].endswith("-b"), "the first of the gang is to try"
-    assert world.bound["default/web-2"] == "node-a"
+class TestGangsThatAreNotWhole:
+    """Nobody tries to place their pods, so they must not be the ones to try a tier."""
+
+    def world(self) -> Running:
+        world = Running(Settings())
+        world.now = 1000.0
+        world.tell(PoliciesAre((policy("ab", *AB, match={"labels": {"app": "x"}}),)))
+        world.add(*(node(f"node-{tier}", cpu=8, labels={"tier": tier}) for tier in "ab"))
+        over = Marks(60).failed("a", EPOCH.timestamp() + world.now - 100)
+        world.settle(world.tell(MarksAre("ab", dict(over))))
+        for number in (1, 2):
+            world.add(pod(f"g{number}", cpu=1, gang="g", minimum=3, labels={"app": "x"}, created=990))
+        return world
+
+    def test_another_pod_tries(self) -> None:
+        world = self.world()
+        owner = {"kind": "ReplicaSet", "name": "web", "uid": "uid-ReplicaSet-web", "controller": True}
+        owned = pod("web", cpu=1, labels={"app": "x"}, owner=owner)
+        world.add(workload("ReplicaSet", "web", replicas=1), owned)
+        assert world.bound == {"default/web": "node-a"}
+
+    def test_once_it_is_whole_one_of_them_tries(self) -> None:
+        world = self.world()
+        world.add(pod("g3", cpu=1, gang="g", minimum=3, labels={"app": "x"}, created=990))
+        assert sorted(world.bound.values()) == ["node-a", "node-b", "node-b"]
 
 
 def test_a_pod_that_is_alone_in_its_group_is_there_to_try_a_tier() -> None:

@@ -57,7 +57,7 @@ class State:
         self.gangs = Gangs(settings.settle_s)
         self.budgets = Budgets()
         self.hints = Hints()
-        self.book = PolicyBook()
+        self.book = PolicyBook(ready=self._has_its_gang)
         self._only_ours = False  # whether policies are for our own pods only
         self.pending: dict[str, Pod] = {}
         self.gated: dict[str, Pod] = {}
@@ -70,6 +70,10 @@ class State:
         self._ignored: dict[str, str] = {}
 
     # Pods
+
+    def _has_its_gang(self, uid: str) -> bool:
+        gang = self.gangs.get(self.gangs.name_of(uid))
+        return gang is None or not gang.missing()
 
     def pod_seen(self, pod: Pod) -> tuple[Pod, Priority]:
         """Take note of a pod; the pod with the priority that counts in its spec."""

@@ -7,7 +7,7 @@ everything anew agrees with planning what changed. Without policies it does noth
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from fairlead.engine.core.actions import MarkTiers
@@ -45,8 +45,10 @@ class PolicyBook:
     nobody else has one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, ready: Callable[[str], bool] = lambda _: True) -> None:
+        """`ready` tells whether a waiting pod would be placed if there were room."""
         self.sent: dict[str, Sent] = {}
+        self._ready = ready
         self._policies = Policies()
         self._owners = KnownOwners()
         self._families = Families(self._owners)
@@ -339,7 +341,7 @@ class PolicyBook:
         tiers = self._demanded.tiers(
             reach.policy, key.namespace, group.makeup, lambda uid: pods[uid].family.workload
         )
-        for uid, before in group.answer(reach, tiers, self._members, self.sent, now):
+        for uid, before in group.answer(reach, tiers, self._members, self.sent, now, ready=self._ready):
             moved = before is not None and before.choice.tier != self.sent[uid].choice.tier
             if moved:
                 self._patience.moved(uid)

@@ -8,7 +8,8 @@ difference.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 from fairlead.engine.policies.families import Family
 from fairlead.engine.policies.members import Members
@@ -70,7 +71,14 @@ class Group:
         self._everyone = True
 
     def answer(
-        self, reach: Reach, tiers: Tiers, members: Members, sent: dict[str, Sent], now: float
+        self,
+        reach: Reach,
+        tiers: Tiers,
+        members: Members,
+        sent: dict[str, Sent],
+        now: float,
+        *,
+        ready: Callable[[str], bool],
     ) -> list[tuple[str, Sent | None]]:
         """Bring what is `sent` up to date; who is sent elsewhere than before, and what was said before."""
         policy, slots = reach.policy, self.slots
@@ -115,6 +123,7 @@ class Group:
                     held=tally.beside(slot, governed.claim.ordinal, family.workload.replicas),
                     scattered=scattered and (unnumbered or told is not None),
                     told=told,
+                    ready=partial(ready, uid),
                     now=now,
                 )
                 after = Sent(policy, slot, self._one(choice))
