@@ -22,12 +22,12 @@ def bind(cluster: Cluster, name: str, node: str, **metadata: Any) -> Answer:
 def test_a_bound_pod_has_its_node_and_a_condition_that_says_so(cluster: Cluster) -> None:
     cluster.create(pod("a"))
 
-    answer = bind(cluster, "a", "somewhere")
+    answer = bind(cluster, "a", cluster.nowhere)
 
     assert answer.status == 201
     assert (answer.body["kind"], answer.body["status"]) == ("Status", "Success")
     bound = cluster.get("Pod", "a")
-    assert bound["spec"]["nodeName"] == "somewhere"
+    assert bound["spec"]["nodeName"] == cluster.nowhere
     (condition,) = [one for one in bound["status"]["conditions"] if one["type"] == "PodScheduled"]
     assert condition["status"] == "True"
     assert condition["lastTransitionTime"]
@@ -38,7 +38,7 @@ def test_an_unschedulable_pod_becomes_scheduled(cluster: Cluster) -> None:
     refusal = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"}
     cluster.patch("Pod", "a", {"status": {"conditions": [refusal]}}, "strategic", "status")
 
-    bind(cluster, "a", "somewhere").ok()
+    bind(cluster, "a", cluster.nowhere).ok()
 
     (condition,) = cluster.get("Pod", "a")["status"]["conditions"]
     assert (condition["type"], condition["status"]) == ("PodScheduled", "True")
@@ -48,7 +48,7 @@ def test_an_unschedulable_pod_becomes_scheduled(cluster: Cluster) -> None:
 def test_annotations_and_labels_of_the_binding_are_merged_into_the_pod(cluster: Cluster) -> None:
     cluster.create(pod("a", annotations={"old": "1", "kept": "1"}, labels={"old": "1"}))
 
-    bind(cluster, "a", "somewhere", annotations={"old": "2", "new": "2"}, labels={"new": "2"}).ok()
+    bind(cluster, "a", cluster.nowhere, annotations={"old": "2", "new": "2"}, labels={"new": "2"}).ok()
 
     metadata = cluster.get("Pod", "a")["metadata"]
     assert metadata["annotations"] == {"old": "2", "kept": "1", "new": "2"}
@@ -57,40 +57,41 @@ def test_annotations_and_labels_of_the_binding_are_merged_into_the_pod(cluster: 
 
 def test_a_second_binding_is_a_conflict(cluster: Cluster) -> None:
     cluster.create(pod("a"))
-    bind(cluster, "a", "somewhere").ok()
+    bind(cluster, "a", cluster.nowhere).ok()
 
     status = bind(cluster, "a", "elsewhere").refused(409, "Conflict")
 
     assert status["message"] == (
-        'Operation cannot be fulfilled on pods/binding "a": pod a is already assigned to node "somewhere"'
+        'Operation cannot be fulfilled on pods/binding "a": '
+        f'pod a is already assigned to node "{cluster.nowhere}"'
     )
     assert status["details"] == {"name": "a", "kind": "pods/binding"}
-    assert cluster.get("Pod", "a")["spec"]["nodeName"] == "somewhere"
+    assert cluster.get("Pod", "a")["spec"]["nodeName"] == cluster.nowhere
 
 
 def test_a_second_binding_to_the_same_node_is_a_conflict_too(cluster: Cluster) -> None:
     cluster.create(pod("a"))
-    bind(cluster, "a", "somewhere").ok()
+    bind(cluster, "a", cluster.nowhere).ok()
 
-    bind(cluster, "a", "somewhere").refused(409, "Conflict")
+    bind(cluster, "a", cluster.nowhere).refused(409, "Conflict")
 
 
 def test_another_uid_is_a_conflict(cluster: Cluster) -> None:
     made = cluster.create(pod("a"))
 
-    status = bind(cluster, "a", "somewhere", uid="00000000-0000-0000-0000-000000000000").refused(
+    status = bind(cluster, "a", cluster.nowhere, uid="00000000-0000-0000-0000-000000000000").refused(
         409, "Conflict"
     )
     assert "Precondition failed: UID in precondition" in status["message"]
 
-    bind(cluster, "a", "somewhere", uid=made["metadata"]["uid"]).ok()
+    bind(cluster, "a", cluster.nowhere, uid=made["metadata"]["uid"]).ok()
 
 
 def test_a_pod_that_is_being_deleted_is_not_bound(cluster: Cluster) -> None:
     cluster.create(pod("a", finalizers=["x.io/wait"]))
     cluster.delete("Pod", "a")
 
-    status = bind(cluster, "a", "somewhere").refused(409, "Conflict")
+    status = bind(cluster, "a", cluster.nowhere).refused(409, "Conflict")
 
     assert "pod a is being deleted, cannot be assigned to a host" in status["message"]
     cluster.patch("Pod", "a", {"metadata": {"finalizers": None}})
@@ -105,11 +106,11 @@ def test_a_gated_pod_is_not_bound_until_its_gates_are_gone(cluster: Cluster) -> 
         "SchedulingGated",
     )
 
-    status = bind(cluster, "a", "somewhere").refused(409, "Conflict")
+    status = bind(cluster, "a", cluster.nowhere).refused(409, "Conflict")
     assert "pod a has non-empty .spec.schedulingGates" in status["message"]
 
     cluster.patch("Pod", "a", {"spec": {"schedulingGates": None}})
-    bind(cluster, "a", "somewhere").ok()
+    bind(cluster, "a", cluster.nowhere).ok()
 
 
 def test_a_gate_may_not_be_added_later(cluster: Cluster) -> None:
@@ -121,7 +122,7 @@ def test_a_gate_may_not_be_added_later(cluster: Cluster) -> None:
 
 
 def test_a_pod_that_is_not_there_cannot_be_bound(cluster: Cluster) -> None:
-    bind(cluster, "a", "somewhere").refused(404, "NotFound")
+    bind(cluster, "a", cluster.nowhere).refused(404, "NotFound")
 
 
 def test_a_binding_without_a_node_is_refused(cluster: Cluster) -> None:
@@ -133,17 +134,17 @@ def test_a_binding_without_a_node_is_refused(cluster: Cluster) -> None:
 def test_the_node_name_cannot_be_written_otherwise(cluster: Cluster) -> None:
     cluster.create(pod("a"))
 
-    cluster.try_patch("Pod", "a", {"spec": {"nodeName": "somewhere"}}).refused(422, "Invalid")
+    cluster.try_patch("Pod", "a", {"spec": {"nodeName": cluster.nowhere}}).refused(422, "Invalid")
 
 
 def test_a_binding_is_one_event_that_shows_node_and_condition_together(cluster: Cluster) -> None:
     cluster.create(pod("a"))
     start = cluster.list("Pod")["metadata"]["resourceVersion"]
-    bind(cluster, "a", "somewhere", annotations={"slot": "3"}).ok()
+    bind(cluster, "a", cluster.nowhere, annotations={"slot": "3"}).ok()
 
     with cluster.wire.watch(cluster.path("Pod"), resourceVersion=start) as watch:
         (changed,) = watch.expect("MODIFIED")
 
-    assert changed["spec"]["nodeName"] == "somewhere"
+    assert changed["spec"]["nodeName"] == cluster.nowhere
     assert changed["metadata"]["annotations"] == {"slot": "3"}
     assert changed["status"]["conditions"][0]["status"] == "True"

@@ -92,7 +92,7 @@ def test_an_unplaced_pod_is_gone_at_once_whatever_its_grace(cluster: Cluster) ->
 
 def test_a_placed_pod_is_given_its_grace(cluster: Cluster) -> None:
     # Nobody plays the kubelet of a node that does not exist, so the pod can be looked at while it ends.
-    cluster.create(pod("a", spec={"nodeName": "nowhere", "terminationGracePeriodSeconds": 17}))
+    cluster.create(pod("a", spec={"nodeName": cluster.nowhere, "terminationGracePeriodSeconds": 17}))
 
     ending = cluster.delete("Pod", "a")
     assert ending["kind"] == "Pod"
@@ -104,7 +104,7 @@ def test_a_placed_pod_is_given_its_grace(cluster: Cluster) -> None:
 
 
 def test_grace_can_be_shortened_and_not_prolonged(cluster: Cluster) -> None:
-    cluster.create(pod("a", spec={"nodeName": "nowhere"}))
+    cluster.create(pod("a", spec={"nodeName": cluster.nowhere}))
 
     assert cluster.delete("Pod", "a", gracePeriodSeconds=20)["metadata"]["deletionGracePeriodSeconds"] == 20
     assert cluster.delete("Pod", "a", gracePeriodSeconds=50)["metadata"]["deletionGracePeriodSeconds"] == 20
@@ -113,7 +113,7 @@ def test_grace_can_be_shortened_and_not_prolonged(cluster: Cluster) -> None:
 
 
 def test_the_generation_moves_when_a_pod_begins_to_end(cluster: Cluster) -> None:
-    before = cluster.create(pod("a", spec={"nodeName": "nowhere"}))
+    before = cluster.create(pod("a", spec={"nodeName": cluster.nowhere}))
 
     ending = cluster.delete("Pod", "a")
 
@@ -132,7 +132,7 @@ def test_a_kubelet_finishes_a_pods_deletion(cluster: Cluster) -> None:
 
 
 def test_a_finished_pod_is_gone_at_once(cluster: Cluster) -> None:
-    cluster.create(pod("a", spec={"nodeName": "nowhere"}))
+    cluster.create(pod("a", spec={"nodeName": cluster.nowhere}))
     cluster.patch("Pod", "a", {"status": {"phase": "Succeeded"}}, sub="status")
 
     cluster.delete("Pod", "a")
@@ -154,7 +154,7 @@ def test_a_collection_is_deleted_as_far_as_it_is_selected(cluster: Cluster) -> N
 
 def test_a_collection_is_deleted_by_field_too(cluster: Cluster) -> None:
     cluster.create(pod("a"))
-    cluster.create(pod("b", spec={"nodeName": "nowhere"}))
+    cluster.create(pod("b", spec={"nodeName": cluster.nowhere}))
 
     cluster.wire.request("DELETE", cluster.path("Pod"), fieldSelector="spec.nodeName=").ok()
 

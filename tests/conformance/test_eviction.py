@@ -20,7 +20,9 @@ def evict(cluster: Cluster, name: str, **options: Any) -> Answer:
 
 def ready_pod(cluster: Cluster, name: str) -> dict[str, Any]:
     """A pod that counts as healthy, on a node without a kubelet: it ends only when told so."""
-    cluster.create(pod(name, labels=WEB, spec={"nodeName": "nowhere", "terminationGracePeriodSeconds": 5}))
+    cluster.create(
+        pod(name, labels=WEB, spec={"nodeName": cluster.nowhere, "terminationGracePeriodSeconds": 5})
+    )
     status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
     return cluster.patch("Pod", name, {"status": status}, "strategic", "status")
 
@@ -128,7 +130,7 @@ def test_an_eviction_may_shorten_the_grace(cluster: Cluster) -> None:
 
 def test_a_finished_pod_costs_no_budget(cluster: Cluster) -> None:
     ready_pod(cluster, "a")
-    cluster.create(pod("done", labels=WEB, spec={"nodeName": "nowhere"}))
+    cluster.create(pod("done", labels=WEB, spec={"nodeName": cluster.nowhere}))
     cluster.patch("Pod", "done", {"status": {"phase": "Succeeded"}}, sub="status")
     budgeted(cluster, "one", 0, minAvailable=1)
 
@@ -137,7 +139,7 @@ def test_a_finished_pod_costs_no_budget(cluster: Cluster) -> None:
 
 def test_an_unhealthy_pod_is_guarded_unless_the_budget_says_otherwise(cluster: Cluster) -> None:
     ready_pod(cluster, "a")
-    cluster.create(pod("sick", labels=WEB, spec={"nodeName": "nowhere"}))
+    cluster.create(pod("sick", labels=WEB, spec={"nodeName": cluster.nowhere}))
     cluster.patch("Pod", "sick", {"status": {"phase": "Running"}}, sub="status")
     budgeted(cluster, "one", 0, minAvailable=2)
     evict(cluster, "sick").refused(429)

@@ -8,8 +8,6 @@ from support.cluster import Cluster
 from support.manifests import job
 from support.workloads import condition, on_own_nodes
 
-NOWHERE = {"nodeName": "nowhere"}
-
 
 def pods_of(cluster: Cluster, name: str = "sum") -> list[dict[str, Any]]:
     found = cluster.list("Pod", labelSelector=f"batch.kubernetes.io/job-name={name}")["items"]
@@ -45,7 +43,7 @@ def test_it_runs_until_enough_pods_have_succeeded(cluster: Cluster) -> None:
 
 
 def test_no_more_than_its_parallelism_run_at_once(cluster: Cluster) -> None:
-    cluster.create(job("sum", spec={"completions": 5, "parallelism": 2}, pods=NOWHERE))
+    cluster.create(job("sum", spec={"completions": 5, "parallelism": 2}, pods={"nodeName": cluster.nowhere}))
 
     cluster.wait(lambda: cluster.get("Job", "sum")["status"].get("active") == 2, "two active pods")
 
@@ -54,7 +52,7 @@ def test_no_more_than_its_parallelism_run_at_once(cluster: Cluster) -> None:
 
 
 def test_its_pods_carry_its_name_and_a_finalizer_until_they_are_counted(cluster: Cluster) -> None:
-    made = cluster.create(job("sum", pods=NOWHERE))
+    made = cluster.create(job("sum", pods={"nodeName": cluster.nowhere}))
     (pod,) = cluster.wait(lambda: pods_of(cluster), "its pod")
 
     assert pod["metadata"]["finalizers"] == ["batch.kubernetes.io/job-tracking"]
@@ -67,7 +65,7 @@ def test_its_pods_carry_its_name_and_a_finalizer_until_they_are_counted(cluster:
 
 
 def test_too_many_failures_fail_it(cluster: Cluster) -> None:
-    cluster.create(job("sum", spec={"backoffLimit": 0}, pods=NOWHERE))
+    cluster.create(job("sum", spec={"backoffLimit": 0}, pods={"nodeName": cluster.nowhere}))
     (pod,) = cluster.wait(lambda: pods_of(cluster), "its pod")
 
     finish(cluster, pod, "Failed")
@@ -78,7 +76,7 @@ def test_too_many_failures_fail_it(cluster: Cluster) -> None:
 
 
 def test_a_suspended_job_has_no_pods_until_it_is_resumed(cluster: Cluster) -> None:
-    cluster.create(job("sum", spec={"suspend": True}, pods=NOWHERE))
+    cluster.create(job("sum", spec={"suspend": True}, pods={"nodeName": cluster.nowhere}))
     wait_condition(cluster, "Suspended")
     assert pods_of(cluster) == []
 
@@ -89,7 +87,7 @@ def test_a_suspended_job_has_no_pods_until_it_is_resumed(cluster: Cluster) -> No
 
 def test_indexed_pods_know_their_index(cluster: Cluster) -> None:
     spec = {"completionMode": "Indexed", "completions": 2, "parallelism": 2}
-    cluster.create(job("sum", spec=spec, pods=NOWHERE))
+    cluster.create(job("sum", spec=spec, pods={"nodeName": cluster.nowhere}))
 
     pods = cluster.wait(lambda: len(found := pods_of(cluster)) == 2 and found, "both pods")
 
@@ -106,7 +104,7 @@ def test_its_completions_may_not_change(cluster: Cluster) -> None:
 
 
 def test_a_finished_job_with_a_time_to_live_goes(cluster: Cluster) -> None:
-    cluster.create(job("sum", spec={"ttlSecondsAfterFinished": 0}, pods=NOWHERE))
+    cluster.create(job("sum", spec={"ttlSecondsAfterFinished": 0}, pods={"nodeName": cluster.nowhere}))
     (pod,) = cluster.wait(lambda: pods_of(cluster), "its pod")
 
     finish(cluster, pod, "Succeeded")
@@ -115,7 +113,7 @@ def test_a_finished_job_with_a_time_to_live_goes(cluster: Cluster) -> None:
 
 
 def test_one_that_takes_too_long_fails(cluster: Cluster) -> None:
-    cluster.create(job("sum", spec={"activeDeadlineSeconds": 1}, pods=NOWHERE))
+    cluster.create(job("sum", spec={"activeDeadlineSeconds": 1}, pods={"nodeName": cluster.nowhere}))
 
     failed = cluster.wait(
         lambda: condition(cluster.get("Job", "sum"), "FailureTarget"), "the job to be given up"

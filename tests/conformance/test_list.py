@@ -89,9 +89,9 @@ def test_fields_select_by_name(cluster: Cluster) -> None:
 
 def test_pods_are_selected_by_node_and_phase(cluster: Cluster) -> None:
     cluster.create(pod("free"))
-    cluster.create(pod("placed", spec={"nodeName": "somewhere"}))
+    cluster.create(pod("placed", spec={"nodeName": cluster.nowhere}))
 
-    assert cluster.names("Pod", fieldSelector="spec.nodeName=somewhere") == ["placed"]
+    assert cluster.names("Pod", fieldSelector=f"spec.nodeName={cluster.nowhere}") == ["placed"]
     assert cluster.names("Pod", fieldSelector="spec.nodeName=") == ["free"]
     assert cluster.names("Pod", fieldSelector="spec.nodeName!=,status.phase=Pending") == ["placed"]
     assert cluster.names("Pod", fieldSelector="status.phase!=Pending") == []

@@ -9,8 +9,11 @@ from support.manifests import pod, replica_set
 from support.workloads import on_own_nodes, pod_names, pods_of, wait_ready
 
 UNPLACED = {"schedulerName": "nobody"}
-# On a node that does not exist, so that no kubelet has a say.
-PLACED = {"nodeName": "nowhere", "schedulerName": "nobody"}
+
+
+def placed(cluster: Cluster) -> dict[str, Any]:
+    """On a node that does not exist, so that no kubelet has a say."""
+    return {"nodeName": cluster.nowhere, "schedulerName": "nobody"}
 
 
 def settled(cluster: Cluster, name: str, number: int) -> list[dict[str, Any]]:
@@ -103,7 +106,7 @@ class TestWhomToDelete:
     def test_the_unplaced_go_before_the_placed_even_if_those_are_not_ready(self, cluster: Cluster) -> None:
         cluster.create(replica_set("rs", 3, pods=UNPLACED))
         names = sorted(one["metadata"]["name"] for one in settled(cluster, "rs", 3))
-        binding = {"metadata": {"name": names[1]}, "target": {"kind": "Node", "name": "nowhere"}}
+        binding = {"metadata": {"name": names[1]}, "target": {"kind": "Node", "name": cluster.nowhere}}
         cluster.wire.request("POST", cluster.path("Pod", names[1], "binding"), binding).ok()
         make_ready(cluster, names[0], names[2])
 
@@ -113,7 +116,7 @@ class TestWhomToDelete:
         assert pod_names(cluster, "rs") == [names[1]]
 
     def test_the_pending_go_before_the_running_even_at_a_higher_cost(self, cluster: Cluster) -> None:
-        cluster.create(replica_set("rs", 2, pods=PLACED))
+        cluster.create(replica_set("rs", 2, pods=placed(cluster)))
         runs, waits = (one["metadata"]["name"] for one in settled(cluster, "rs", 2))
         set_cost(cluster, waits, 1000)
         make_ready(cluster, runs)
@@ -124,7 +127,7 @@ class TestWhomToDelete:
         assert pod_names(cluster, "rs") == [runs]
 
     def test_the_unready_go_before_the_ready(self, cluster: Cluster) -> None:
-        cluster.create(replica_set("rs", 2, pods=PLACED))
+        cluster.create(replica_set("rs", 2, pods=placed(cluster)))
         ready, unready = (one["metadata"]["name"] for one in settled(cluster, "rs", 2))
         cluster.patch("Pod", unready, {"status": {"phase": "Running"}}, "strategic", "status")
         make_ready(cluster, ready)
@@ -135,7 +138,7 @@ class TestWhomToDelete:
         assert pod_names(cluster, "rs") == [ready]
 
     def test_among_the_ready_the_cheapest_go_first(self, cluster: Cluster) -> None:
-        cluster.create(replica_set("rs", 4, pods=PLACED))
+        cluster.create(replica_set("rs", 4, pods=placed(cluster)))
         names = sorted(one["metadata"]["name"] for one in settled(cluster, "rs", 4))
         for name, cost in zip(names, (-1, 5, 0, -3), strict=True):
             if cost:

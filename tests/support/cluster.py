@@ -213,6 +213,13 @@ class Cluster:
         """A name that no other test uses, for what lives in no namespace."""
         return f"{name}-{self._prefix}"
 
+    @property
+    def nowhere(self) -> str:
+        """A node that there is not: a pod on it has no kubelet. It is the test's own, because pods are
+        collected with the whole node once that was missed for 40 s.
+        """
+        return self.unique("nowhere")
+
     def path(
         self,
         kind: str | Resource,

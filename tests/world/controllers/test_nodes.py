@@ -164,3 +164,13 @@ def test_terminating_pods_on_a_node_out_of_service_are_removed() -> None:
     cluster.patch("Node", "n1", {"spec": {"taints": [*held, mark]}})
     cluster.run_until(seconds(1))
     assert not pods(cluster)
+
+
+def test_every_pod_on_a_node_that_there_is_not_has_its_time_to_see_it_come() -> None:
+    cluster = world(0)
+    for _ in range(2):
+        cluster.create(bound("a", "nowhere"))
+        cluster.run_until(seconds(39))
+        assert names(pods(cluster)) == ["a"]
+        cluster.run_until(seconds(2))
+        assert not pods(cluster)

@@ -48,9 +48,13 @@ class PodGCController:
             if pods:
                 self._missing.setdefault(name, now)
             return [key_of(pod) for pod in pods]
+        item = new or old
+        assert item is not None
+        home = item["spec"].get("nodeName")
         if new is None:
+            if home and not view.pods_on(home):
+                self._missing.pop(home, None)  # whoever comes next is given the whole time again
             return []
-        home = new["spec"].get("nodeName")
         if not home:
             return [key_of(new)] if terminating(new) else []
         node = view.get("Node", "", home)
