@@ -99,10 +99,33 @@ def test_a_cluster_scoped_kind_has_no_namespace(cluster: Cluster) -> None:
 def test_its_objects_go_with_the_definition(cluster: Cluster) -> None:
     gadgets = custom_resource(cluster, own=True)
     cluster.wire.request("POST", cluster.path(gadgets), gadget(gadgets, "g")).ok()
+    start = cluster.list(gadgets)["metadata"]["resourceVersion"]
 
-    cluster.delete("CustomResourceDefinition", f"gadgets.{gadgets.group}")
+    with cluster.wire.watch(cluster.path(gadgets), resourceVersion=start) as watch:
+        cluster.delete("CustomResourceDefinition", f"gadgets.{gadgets.group}")
+        (deleted,) = watch.expect("DELETED")
 
+    assert deleted["metadata"]["name"] == "g"
     cluster.gone("CustomResourceDefinition", f"gadgets.{gadgets.group}")
     cluster.wait(
         lambda: cluster.wire.request("GET", cluster.path(gadgets)).status == 404, "the resource to be gone"
     )
+
+
+def test_a_definition_waits_for_an_object_that_somebody_holds(cluster: Cluster) -> None:
+    gadgets = custom_resource(cluster, own=True)
+    name = f"gadgets.{gadgets.group}"
+    held = gadget(gadgets, "g")
+    held["metadata"]["finalizers"] = ["example.com/hold"]
+    cluster.wire.request("POST", cluster.path(gadgets), held).ok()
+
+    cluster.delete("CustomResourceDefinition", name)
+
+    cluster.wait(
+        lambda: "deletionTimestamp" in cluster.get(gadgets, "g")["metadata"], "the object to be told to go"
+    )
+    metadata = cluster.get("CustomResourceDefinition", name)["metadata"]
+    assert metadata["deletionTimestamp"]
+    assert metadata["finalizers"] == ["customresourcecleanup.apiextensions.k8s.io"]
+    cluster.patch(gadgets, "g", {"metadata": {"finalizers": None}})
+    cluster.gone("CustomResourceDefinition", name)

@@ -17,12 +17,12 @@ from typing import Any, Protocol, TypeVar
 
 from fairlead.world import answers, bootstrap, subresources, writes
 from fairlead.world.admission import AdmissionRequest, Admitter, Hook, Staged, commit_admitted, run_hooks
-from fairlead.world.crds import follow_crds
+from fairlead.world.crds import empty_definition, finalize_definition, follow_crds, held_by_its_objects
 from fairlead.world.deletion import DeleteOptions, Removal, is_finished, plan_deletion
 from fairlead.world.ids import IdSource, RandomIds
 from fairlead.world.listing import Listing, Page, list_page
 from fairlead.world.patches import PatchKind, apply_patch
-from fairlead.world.schema.resources import NAMESPACES, Registry, Resource, Served
+from fairlead.world.schema.resources import CRDS, NAMESPACES, Registry, Resource, Served
 from fairlead.world.selection import EVERYTHING, Selection, select
 from fairlead.world.store import Object, Store
 
@@ -367,6 +367,8 @@ class Api:
         return self.store.put(resource, item)
 
     def _remove(self, resource: Resource, item: Object, options: DeleteOptions) -> Removal:
+        if resource == CRDS:
+            item = held_by_its_objects(item)
         plan = plan_deletion(resource, item, options, self.clock.now())
         left = plan.marked or item
         if options.dry_run:
@@ -377,6 +379,8 @@ class Api:
             left = self._discard(resource, left)
         elif resource == NAMESPACES:
             return bootstrap.empty_namespace(self, left)
+        elif resource == CRDS:
+            return empty_definition(self, left)
         return Removal(left, plan.remove)
 
     def _discard(self, resource: Resource, item: Object) -> Object:
@@ -385,6 +389,7 @@ class Api:
         last = self.store.remove(resource, namespace, metadata["name"])
         if namespace:
             bootstrap.finalize_namespace(self, namespace)
+        finalize_definition(self, resource)
         return last
 
 

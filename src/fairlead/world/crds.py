@@ -1,13 +1,21 @@
-"""CustomResourceDefinitions: stored like anything else, and served from the moment they are."""
+"""CustomResourceDefinitions: stored like anything else, served from the moment they are, and gone with all
+objects of their kind.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from fairlead.world.deletion import DeleteOptions, Removal
 from fairlead.world.schema.resources import CRDS, Registry, Resource, Served
 from fairlead.world.store import Change, Object, Store
 
-__all__ = ["follow_crds", "served_by"]
+if TYPE_CHECKING:
+    from fairlead.world.api import Api
+
+__all__ = ["empty_definition", "finalize_definition", "follow_crds", "held_by_its_objects", "served_by"]
+
+_CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 
 
 def follow_crds(store: Store, registry: Registry) -> None:
@@ -23,6 +31,40 @@ def follow_crds(store: Store, registry: Registry) -> None:
                 registry.add(served_by(change.object))
 
     store.subscribe(on_change)
+
+
+def held_by_its_objects(definition: Object) -> Object:
+    """The definition as a request to delete it finds it: it stays until its objects are gone."""
+    metadata = definition["metadata"]
+    held = metadata.get("finalizers") or []
+    if _CLEANUP in held or metadata.get("deletionTimestamp") is not None:
+        return definition
+    return {**definition, "metadata": {**metadata, "finalizers": [*held, _CLEANUP]}}
+
+
+def empty_definition(api: Api, definition: Object) -> Removal:
+    """Delete all objects of a terminating definition; it goes with the last of them."""
+    resource = served_by(definition).resource
+    for item in api.store.list(resource):
+        metadata = item["metadata"]
+        namespace = metadata.get("namespace", "")
+        # An object may go with another one's deletion.
+        if api.store.get(resource, namespace, metadata["name"]) is item:
+            api.delete(resource, metadata["name"], namespace, DeleteOptions(propagation="Background"))
+    finalize_definition(api, resource)
+    left = api.store.get(CRDS, "", definition["metadata"]["name"])
+    return Removal(left or definition, left is None)
+
+
+def finalize_definition(api: Api, resource: Resource) -> None:
+    """Take the cleanup off a terminating definition once it has no objects, and so remove it."""
+    definition = api.store.get(CRDS, "", f"{resource.plural}.{resource.group}")
+    if definition is None or definition["metadata"].get("deletionTimestamp") is None:
+        return
+    held = definition["metadata"].get("finalizers") or []
+    if _CLEANUP in held and not api.store.count(resource):
+        left = {**definition["metadata"], "finalizers": [one for one in held if one != _CLEANUP]}
+        api.update(CRDS, {**definition, "metadata": left})
 
 
 def served_by(definition: Object) -> Served:
