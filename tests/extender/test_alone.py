@@ -54,6 +54,11 @@ class Scene:
     def gone(self, pod: str, by: str = "alone") -> None:
         self.deciding.left(self.key(by), member(pod))
 
+    def askers(self) -> list[str]:
+        deciding = self.deciding
+        deciding.forget(self.now)
+        return [one.name for one in deciding.room.askers(deciding.waiting.values(), self.nodes, self.now)]
+
 
 def test_each_pod_is_given_a_node_of_its_own_before_any_outcome_is_seen() -> None:
     scene = Scene(policy("alone", TENANTS))
@@ -152,6 +157,66 @@ def test_preemption_is_of_use_only_where_nobody_else_stays() -> None:
     victims = {"t1": {member("w1").uid}, "t2": {member("w2").uid}}
 
     assert list(scene.deciding.preempt(scene.ask("p1"), victims, 0.0)) == ["t1"]
+
+
+class TestWhoIsToAskAgain:
+    """kube-scheduler asked before our watch showed that there is room."""
+
+    def full(self) -> Scene:
+        scene = Scene(policy("alone", TENANTS))
+        for pod, node in (("p1", "t1"), ("p2", "t2"), ("p3", "t3")):
+            scene.bound(pod, node)
+        for pod in ("p4", "p5", "p6"):
+            assert not scene.filter(pod).nodes
+            scene.now += 1.0
+        assert not scene.askers()
+        return scene
+
+    def test_for_each_node_that_is_free_again_the_one_who_waits_longest_and_once(self) -> None:
+        scene = self.full()
+        scene.gone("p2")
+        assert scene.askers() == ["default/p4"]
+        assert not scene.askers()
+        assert scene.filter("p4").nodes == ["t2"]
+
+    def test_nobody_who_was_refused_long_ago_kube_scheduler_sees_to_those(self) -> None:
+        scene = self.full()
+        scene.now += 60.0
+        scene.gone("p2")
+        assert not scene.askers()
+
+    def test_when_a_node_was_given_and_not_taken(self) -> None:
+        scene = Scene(policy("alone", TENANTS))
+        assert scene.filter("p1", offered=("t1",)).nodes == ["t1"]
+        scene.now = 5.0
+        assert not scene.filter("p2", offered=("t1",)).nodes
+        scene.now = 29.0
+        assert not scene.askers()
+        assert scene.deciding.alone.expires_at == 30.0
+        scene.now = 30.0
+        assert scene.askers() == ["default/p2"]
+
+    def test_nobody_for_a_node_of_another_tier(self) -> None:
+        scene = self.full()
+        scene.bound("w1", "s1", "shared")
+        scene.gone("w1", "shared")
+        assert not scene.askers()
+
+    def test_of_a_group_whose_tiers_were_at_their_max(self) -> None:
+        scene = Scene(policy("few", {**SHARED, "max": 1}))
+        scene.bound("p1", "s1", "few")
+        assert not scene.filter("p2", "few").nodes
+        scene.gone("p1", "few")
+        assert scene.askers() == ["default/p2"]
+        assert scene.filter("p2", "few").nodes == ["s1", "s2"]
+
+    def test_a_standby_whom_nobody_asks_remembers_nothing(self) -> None:
+        scene = Scene(policy("alone", TENANTS))
+        scene.bound("p1", "t1")
+        scene.gone("p1")
+        scene.bound("p2", "t1")
+        assert not scene.filter("p3", offered=("t1",)).nodes
+        assert not scene.askers()
 
 
 @pytest.mark.real

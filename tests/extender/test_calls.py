@@ -210,6 +210,27 @@ def test_a_pod_that_was_refused_asks_again_when_policies_change(asked: Extended)
     assert asked.post("filter", body)[1]["NodeNames"] == asked.of_tier("spot")
 
 
+def test_a_pod_that_was_refused_before_we_saw_that_there_is_room_asks_again(asked: Extended) -> None:
+    asked.nodes(0, 1)
+    asked.run(asked.policy("web", asked.tier("on-demand", exclusive=True)))
+    (node,) = asked.of_tier("on-demand")
+    first, second = (
+        asked.cluster.create(manifest(name, spec={"schedulerName": "nobody"})) for name in ("web-1", "web-2")
+    )
+    assert asked.post("filter", {"Pod": first, "Nodes": None, "NodeNames": [node]})[1]["NodeNames"] == [node]
+    body = {"Pod": second, "Nodes": None, "NodeNames": [node]}
+    assert asked.post("filter", body)[1]["NodeNames"] == []
+
+    asked.cluster.delete("Pod", "web-1", gracePeriodSeconds=0)
+
+    def nudged() -> bool:
+        annotations = asked.cluster.get("Pod", "web-2")["metadata"].get("annotations", {})
+        return str(annotations.get("fairlead.dev/passed-on", "")).startswith("room-was-made ")
+
+    asked.cluster.wait(nudged, "kube-scheduler to be made to ask again")
+    assert asked.post("filter", body)[1]["NodeNames"] == [node]
+
+
 def test_another_policy_changes_nothing_of_what_was_answered(asked: Extended) -> None:
     serve_policies(asked.cluster)
     asked.nodes()

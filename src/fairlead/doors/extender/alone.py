@@ -8,7 +8,7 @@ they count for resources only.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 __all__ = ["Alone"]
 
@@ -20,9 +20,12 @@ class Alone:
     their way out too; `_given` has pods without a node, in the order in which they were given one.
     """
 
-    def __init__(self, given_s: float) -> None:
-        """`given_s` is how long a node waits for the watch to show whether it was taken."""
+    def __init__(self, given_s: float, freed: Callable[[str], None] = lambda _: None) -> None:
+        """`given_s` is how long a node waits for the watch to show whether it was taken; `freed` hears of
+        nodes that nobody is on any more.
+        """
         self._given_s = given_s
+        self._freed = freed
         self._tiers: Mapping[str, Collection[str]] = {}
         self._on: dict[str, dict[str, bool]] = {}  # by node and UID: whether it must be alone there
         self._of: dict[str, str] = {}
@@ -32,7 +35,7 @@ class Alone:
         """These are the exclusive tiers, by policy; every pod that has a node is to be shown anew."""
         self._tiers = tiers
         for uid in self._of.keys() - self._given.keys():
-            self._drop(uid)
+            self._take_off(uid)
 
     @property
     def matters(self) -> bool:
@@ -82,15 +85,30 @@ class Alone:
             (alone or one) and other != uid and other not in besides for other, one in others.items()
         )
 
+    @property
+    def expires_at(self) -> float | None:
+        """When the first node that was given is taken back; None: none was."""
+        for _, since in self._given.values():
+            return since + self._given_s
+        return None
+
     def _put(self, uid: str, node: str, *, alone: bool) -> None:
-        self._drop(uid)
+        if self._of.get(uid) != node:
+            self._drop(uid)
         self._of[uid] = node
         self._on.setdefault(node, {})[uid] = alone
 
     def _drop(self, uid: str) -> None:
-        node = self._of.pop(uid, None)
-        if node is not None:
+        node = self._take_off(uid)
+        if node and node not in self._on:
+            self._freed(node)
+
+    def _take_off(self, uid: str) -> str:
+        """Its node, which it is on no more; or ""."""
+        node = self._of.pop(uid, "")
+        if node:
             there = self._on[node]
             del there[uid]
             if not there:
                 del self._on[node]
+        return node

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from fairlead.doors.extender.alone import Alone
 from fairlead.doors.extender.nodes import NodesOfTiers
+from fairlead.doors.extender.room import Room
 from fairlead.doors.extender.slots import ASSUMED_S, Slots
 from fairlead.doors.extender.waiting import Waiting
 from fairlead.doors.grouping import Place
@@ -73,7 +74,8 @@ class Deciding:
         self._marked = marked
         self.groups: dict[GroupKey, Slots] = {}
         self.waiting: dict[str, Waiting] = {}
-        self.alone = Alone(ASSUMED_S)
+        self.room = Room()
+        self.alone = Alone(ASSUMED_S, self._freed)
         self.alone.use(nodes.exclusive())
 
     def filter(self, ask: Ask, offered: Sequence[str], now: float, probing: str = "") -> Verdict:
@@ -207,6 +209,8 @@ class Deciding:
             slots.gone(member.uid)
             if not len(slots):
                 del self.groups[key]
+            if self.waiting:
+                self.room.of_group(key)
 
     def start_over(self, pods: Iterable[tuple[GroupKey, Member, str]], unchanged: Collection[str]) -> None:
         """Policies changed, but for those `unchanged`: who holds what is worked out anew from these `pods`.
@@ -239,6 +243,10 @@ class Deciding:
             slots.expire(now)
             if not len(slots):
                 del self.groups[key]
+
+    def _freed(self, node: str) -> None:
+        if self.waiting:  # nobody asks a standby: there is nobody to be told
+            self.room.of_node(node)
 
     def _asked(self, ask: Ask, now: float) -> Waiting:
         uid = ask.member.uid

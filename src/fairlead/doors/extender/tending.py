@@ -2,8 +2,9 @@
 
 A pod that was refused sits in kube-scheduler's queue until something changes in the cluster, for up to
 five minutes. When it would get another answer, it is nudged: an annotation on it that says which tier
-passed it on makes kube-scheduler ask again. And because a ReplicaSet chooses whom to remove by deletion
-cost, a pod that got its node is given the cost of its slot; after a restart that is our memory, too.
+passed it on, or what else happened, makes kube-scheduler ask again. And because a ReplicaSet chooses whom
+to remove by deletion cost, a pod that got its node is given the cost of its slot; after a restart that is
+our memory, too.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ _GATHER_S = 0.1  # how long changes are gathered before they are looked at
 _IDLE_S = 60.0
 _AT_ONCE = 16
 _CHANGED = "policies-changed"
+_ROOM = "room-was-made"
 _STAYS = "the extender passes it on as it is"
 
 
@@ -115,9 +117,11 @@ class Tending:
         await self._nudge(client)
         await self._write_slots(client)
         now = self._clock.now()
-        wakes += [
-            at - now for one in self._deciding.waiting.values() if (at := one.next_pass(now)) is not None
-        ]
+        waiting = self._deciding.waiting.values()
+        wakes += [at - now for one in waiting if (at := one.next_pass(now)) is not None]
+        expires_at = self._deciding.alone.expires_at
+        if expires_at is not None and any(one.refused for one in waiting):
+            wakes.append(expires_at - now)
         return max(min(wakes), _GATHER_S)
 
     async def _mark(self, client: Client, policy: PlacementPolicy) -> float:
@@ -181,13 +185,14 @@ class Tending:
 
     async def _nudge(self, client: Client) -> None:
         now = self._clock.now()
-        due = []
+        waiting, nodes = self._deciding.waiting.values(), self._deciding.nodes
+        due = {one.uid: (one, _ROOM) for one in self._deciding.room.askers(waiting, nodes, now)}
         unavailable: dict[str, set[str]] = {}
         tried: dict[str, set[tuple[str, str]]] = {}
-        for one in self._deciding.waiting.values():
+        for one in waiting:
             policy = self._policies.get(one.key.policy)
             if one.outdated and not one.told:
-                due.append((one, _CHANGED))
+                due[one.uid] = one, _CHANGED
             if policy is None or one.tier is None or one.tier >= len(policy.spec.tiers):
                 continue
             if policy.name not in unavailable:
@@ -197,14 +202,14 @@ class Tending:
             # Who tries a tier is meant to wait for it although others leave that alone.
             trying = (tier, one.uid) in tried[policy.name]
             if one.due(now, () if trying else unavailable[policy.name], tier):
-                due.append((one, tier))
-        await _in_turns([partial(self._nudge_one, client, one, tier) for one, tier in due])
+                due[one.uid] = one, tier
+        await _in_turns([partial(self._nudge_one, client, one, why) for one, why in due.values()])
 
-    async def _nudge_one(self, client: Client, one: Waiting, tier: str) -> None:
+    async def _nudge_one(self, client: Client, one: Waiting, why: str) -> None:
         stamp = self._clock.wall().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        if await self._annotate(client, one.uid, one.name, {PASSED_ON_ANNOTATION: f"{tier} {stamp}"}):
+        if await self._annotate(client, one.uid, one.name, {PASSED_ON_ANNOTATION: f"{why} {stamp}"}):
             one.told = True
-            _log.info("passed_on", pod=one.name, policy=one.key.policy, tier=tier)
+            _log.info("passed_on", pod=one.name, policy=one.key.policy, tier=why)
 
     async def _write_slots(self, client: Client) -> None:
         """Write on pods that have a node which slot is theirs, and what removing them costs."""
