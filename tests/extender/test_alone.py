@@ -52,7 +52,7 @@ class Scene:
         self.deciding.shown(self.key(by), member(pod, tier=tier, **more), node)
 
     def gone(self, pod: str, by: str = "alone") -> None:
-        self.deciding.left(self.key(by), member(pod))
+        self.deciding.left(self.key(by), member(pod), gone=True)
 
     def askers(self) -> list[str]:
         deciding = self.deciding
@@ -209,6 +209,21 @@ class TestWhoIsToAskAgain:
         scene.gone("p1", "few")
         assert scene.askers() == ["default/p2"]
         assert scene.filter("p2", "few").nodes == ["s1", "s2"]
+
+    def test_nothing_is_kept_for_a_pod_that_is_gone_though_kube_scheduler_asks(self) -> None:
+        scene = self.full()
+        scene.gone("p4")
+        scene.gone("p2")
+        refused = scene.filter("p4")
+        assert (refused.nodes, refused.refusal) == ((), "node(s) not needed: the pod is gone")
+        assert not scene.deciding.preempt(scene.ask("p4"), {"t1": {member("p1").uid}}, 0.0)
+        assert scene.filter("p5").nodes == ["t2"]
+
+    def test_nor_for_one_that_is_on_its_way_out(self) -> None:
+        scene = Scene(policy("alone", TENANTS))
+        scene.deciding.shown(scene.key("alone"), member("p1", leaving=True), "")
+        assert not scene.filter("p1", offered=("t1",)).nodes
+        assert scene.filter("p2", offered=("t1",)).nodes == ["t1"]
 
     def test_a_standby_whom_nobody_asks_remembers_nothing(self) -> None:
         scene = Scene(policy("alone", TENANTS))

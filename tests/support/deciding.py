@@ -68,7 +68,7 @@ class Scene:
         self.deciding.shown(KEY, member(name, tier=tier), node)
 
     def gone(self, name: str) -> None:
-        self.deciding.left(KEY, member(name))
+        self.deciding.left(KEY, member(name), gone=True)
 
     def schedule(self, name: str) -> str:
         """Ask, and have it bound to the first node that is allowed; its tier."""

@@ -76,7 +76,7 @@ class GroupsOfPods:
         exempt: tuple[str, ...] = (),
         changed: Callable[[GroupKey], None] = lambda _: None,
         shown: Callable[[GroupKey, Member, str], None] = lambda _key, _member, _node: None,
-        left: Callable[[GroupKey, Member], None] = lambda _key, _member: None,
+        left: Callable[[GroupKey, Member, bool], None] = lambda _key, _member, _gone: None,
         on_node: Callable[[Event[Node, dict[str, str]]], None] | None = None,
         alone: bool = False,
         rng: random.Random | None = None,
@@ -85,8 +85,9 @@ class GroupsOfPods:
         """`exempt` are namespaces that no policy governs.
 
         `shown` and `left` hear of each pod: as it is now in its group, with its node unless it is finished,
-        and that it is no longer in a group. When policies change, every pod is shown anew and none is said
-        to have left. `on_node` hears of all that happens to nodes, so that nobody need watch them twice.
+        and that it is no longer in a group, and whether that is because it is gone. When policies change,
+        every pod is shown anew and none is said to have left. `on_node` hears of all that happens to nodes,
+        so that nobody need watch them twice.
         Pods that are `alone` in their group and need no ledger are left out unless asked for.
         """
         self.owners = owners
@@ -264,7 +265,7 @@ class GroupsOfPods:
         self._key_of[name] = place.key
         members[name] = member
         if last is not None and last.uid != member.uid:
-            self._left(place.key, last)
+            self._left(place.key, last, True)
         self._shown(place.key, member, _node_of(pod))
         self._changed(place.key)
 
@@ -292,7 +293,7 @@ class GroupsOfPods:
             self._makeups.pop(key, None)
         if gone:
             self._remember(key, member)
-        self._left(key, member)
+        self._left(key, member, gone)
         self._changed(key)
 
     def _make_up(self, name: str, pod: Pod, place: Place, member: Member) -> None:

@@ -28,6 +28,7 @@ from fairlead.policy.rule import Tiers
 __all__ = ["Ask", "Deciding", "Verdict"]
 
 _FORGET_S = 15 * 60.0  # a pod that nobody asked about for so long: kube-scheduler retries within 5 minutes
+_GONE = 10_000  # pods of which we remember that they are gone; kube-scheduler is not that many behind
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,7 @@ class Deciding:
         self._marked = marked
         self.groups: dict[GroupKey, Slots] = {}
         self.waiting: dict[str, Waiting] = {}
+        self._gone: dict[str, None] = {}
         self.room = Room()
         self.alone = Alone(ASSUMED_S, self._freed)
         self.alone.use(nodes.exclusive())
@@ -83,6 +85,8 @@ class Deciding:
         if ask.admitted:
             return Verdict(offered)
         policy, uid = ask.place.policy, ask.member.uid
+        if uid in self._gone:
+            return Verdict((), refusal="node(s) not needed: the pod is gone")
         waiting = self._asked(ask, now)
         self.alone.expire(now)
         slots = self._slots(ask, now)
@@ -118,7 +122,9 @@ class Deciding:
 
     def wants_probe(self, ask: Ask, offered: Sequence[str], now: float) -> str:
         """The marked tier that this pod could try right now, for whoever may claim its probe."""
-        if ask.admitted or not (marked := self._marked(ask.place.policy.name)):
+        if ask.admitted or ask.member.uid in self._gone:
+            return ""
+        if not (marked := self._marked(ask.place.policy.name)):
             return ""
         policy = ask.place.policy
         slots = self._slots(ask, now)
@@ -141,6 +147,8 @@ class Deciding:
         """
         if ask.admitted or ask.place.policy.spec.enforce == "preferred":
             return candidates
+        if ask.member.uid in self._gone:
+            return ()
         waiting = self._asked(ask, now)
         slots = self._slots(ask, now)
         ordinal = ordinal_of(ask.place.policy, ask.place.workload)
@@ -199,9 +207,13 @@ class Deciding:
             self.alone.gone(member.uid)
         if node or member.leaving:
             self.waiting.pop(member.uid, None)
+        if member.leaving:
+            self._is_gone(member.uid)
 
-    def left(self, key: GroupKey, member: Member) -> None:
-        """A pod is gone, or in another group now."""
+    def left(self, key: GroupKey, member: Member, gone: bool) -> None:
+        """A pod is `gone`, or in another group now."""
+        if gone:
+            self._is_gone(member.uid)
         self.waiting.pop(member.uid, None)
         self.alone.gone(member.uid)
         slots = self.groups.get(key)
@@ -243,6 +255,12 @@ class Deciding:
             slots.expire(now)
             if not len(slots):
                 del self.groups[key]
+
+    def _is_gone(self, uid: str) -> None:
+        """kube-scheduler may not know yet, and ask: nothing may be kept for who never comes for it."""
+        self._gone[uid] = None
+        if len(self._gone) > _GONE:
+            del self._gone[next(iter(self._gone))]
 
     def _freed(self, node: str) -> None:
         if self.waiting:  # nobody asks a standby: there is nobody to be told

@@ -32,7 +32,7 @@ from fairlead.doors.shown import Callers, Files, Shown
 from fairlead.errors import BadInput, FairleadError
 from fairlead.kube.meta import ObjectMeta
 from fairlead.kube.node import Node, NodeSpec, NodeStatus
-from fairlead.policy.groups import GroupKey, Member
+from fairlead.policy.groups import GroupKey
 from fairlead.policy.model import PlacementPolicy
 from fairlead.policy.names import POLICIES
 
@@ -80,7 +80,7 @@ class ExtenderDoor(Door):
             exempt=around.exempt,
             changed=self._group_changed,
             shown=self._deciding.shown,
-            left=self._pod_left,
+            left=self._deciding.left,
             on_node=self._on_node,
             alone=True,
             rng=rng,
@@ -239,9 +239,6 @@ class ExtenderDoor(Door):
 
     def _group_changed(self, key: GroupKey) -> None:
         self._tending.touch(key)
-
-    def _pod_left(self, key: GroupKey, member: Member) -> None:
-        self._deciding.left(key, member)
 
 
 def _trimmed(node: Node) -> Node:
