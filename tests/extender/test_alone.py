@@ -54,10 +54,14 @@ class Scene:
     def gone(self, pod: str, by: str = "alone") -> None:
         self.deciding.left(self.key(by), member(pod), gone=True)
 
-    def askers(self) -> list[str]:
-        deciding = self.deciding
-        deciding.forget(self.now)
-        return [one.name for one in deciding.room.askers(deciding.waiting.values(), self.nodes, self.now)]
+    def outdated(self) -> list[str]:
+        """Who is to ask again because room was made; each is made to."""
+        self.deciding.tidy(self.now)
+        found = [one for one in self.deciding.waiting.values() if one.outdated and not one.told]
+        for one in found:
+            assert one.outdated == "room-was-made"
+            one.told = True
+        return [one.name for one in found]
 
 
 def test_each_pod_is_given_a_node_of_its_own_before_any_outcome_is_seen() -> None:
@@ -169,21 +173,21 @@ class TestWhoIsToAskAgain:
         for pod in ("p4", "p5", "p6"):
             assert not scene.filter(pod).nodes
             scene.now += 1.0
-        assert not scene.askers()
+        assert not scene.outdated()
         return scene
 
     def test_for_each_node_that_is_free_again_the_one_who_waits_longest_and_once(self) -> None:
         scene = self.full()
         scene.gone("p2")
-        assert scene.askers() == ["default/p4"]
-        assert not scene.askers()
+        assert scene.outdated() == ["default/p4"]
+        assert not scene.outdated()
         assert scene.filter("p4").nodes == ["t2"]
 
     def test_nobody_who_was_refused_long_ago_kube_scheduler_sees_to_those(self) -> None:
         scene = self.full()
         scene.now += 60.0
         scene.gone("p2")
-        assert not scene.askers()
+        assert not scene.outdated()
 
     def test_when_a_node_was_given_and_not_taken(self) -> None:
         scene = Scene(policy("alone", TENANTS))
@@ -191,23 +195,32 @@ class TestWhoIsToAskAgain:
         scene.now = 5.0
         assert not scene.filter("p2", offered=("t1",)).nodes
         scene.now = 29.0
-        assert not scene.askers()
+        assert not scene.outdated()
         assert scene.deciding.alone.expires_at == 30.0
         scene.now = 30.0
-        assert scene.askers() == ["default/p2"]
+        assert scene.outdated() == ["default/p2"]
+
+    def test_nobody_when_a_pod_is_given_the_same_node_again(self) -> None:
+        scene = Scene(policy("alone", TENANTS))
+        assert scene.filter("p1", offered=("t1",)).nodes == ["t1"]
+        assert not scene.filter("p2", offered=("t1",)).nodes
+        assert scene.filter("p1", offered=("t1",)).nodes == ["t1"]
+        assert not scene.outdated()
+        assert scene.filter("p1", offered=("t2",)).nodes == ["t2"]
+        assert scene.outdated() == ["default/p2"]
 
     def test_nobody_for_a_node_of_another_tier(self) -> None:
         scene = self.full()
         scene.bound("w1", "s1", "shared")
         scene.gone("w1", "shared")
-        assert not scene.askers()
+        assert not scene.outdated()
 
     def test_of_a_group_whose_tiers_were_at_their_max(self) -> None:
         scene = Scene(policy("few", {**SHARED, "max": 1}))
         scene.bound("p1", "s1", "few")
         assert not scene.filter("p2", "few").nodes
         scene.gone("p1", "few")
-        assert scene.askers() == ["default/p2"]
+        assert scene.outdated() == ["default/p2"]
         assert scene.filter("p2", "few").nodes == ["s1", "s2"]
 
     def test_nothing_is_kept_for_a_pod_that_is_gone_though_kube_scheduler_asks(self) -> None:
@@ -231,7 +244,7 @@ class TestWhoIsToAskAgain:
         scene.gone("p1")
         scene.bound("p2", "t1")
         assert not scene.filter("p3", offered=("t1",)).nodes
-        assert not scene.askers()
+        assert not scene.outdated()
 
 
 @pytest.mark.real

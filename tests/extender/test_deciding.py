@@ -331,7 +331,9 @@ def test_a_pod_that_other_policies_refused_is_outdated_until_it_asks_again() -> 
     scene.deciding.start_over([], ())
 
     refused, sent = (scene.deciding.waiting[member(name).uid] for name in ("p1", "p2"))
-    assert (refused.tier, refused.outdated) == (None, True), "its tier's number means nothing any more"
+    assert (refused.tier, refused.outdated) == (None, "policies-changed"), (
+        "its tier's number means nothing any more"
+    )
     assert not sent.outdated
     assert scene.deciding.scores(scene.ask("p2"), ALL, 10) == [0, 0, 0, 0]
     assert list(scene.filter("p1", ("d1",)).nodes) == ["d1"]
@@ -341,7 +343,7 @@ def test_a_pod_that_other_policies_refused_is_outdated_until_it_asks_again() -> 
 def test_what_nobody_asks_about_is_forgotten() -> None:
     scene = Scene()
     scene.filter("p1")
-    scene.deciding.forget(1000.0)
+    scene.deciding.tidy(1000.0)
 
     assert not scene.deciding.waiting
     assert not scene.deciding.groups

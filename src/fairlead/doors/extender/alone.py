@@ -54,7 +54,7 @@ class Alone:
 
     def give(self, uid: str, node: str, now: float, *, alone: bool) -> None:
         """A pod is about to go to this node; what it was given before is free again."""
-        self.take_back(uid)
+        self._given.pop(uid, None)
         self._put(uid, node, alone=alone)
         self._given[uid] = node, now
 

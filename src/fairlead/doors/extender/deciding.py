@@ -103,7 +103,7 @@ class Deciding:
             nodes = nodes if alone else self._open(ask, offered)
         nodes = self._given(ask, nodes, choice, now, alone=alone)
         waiting.tier, waiting.firm, waiting.refused = choice.tier, choice.firm, not nodes
-        waiting.skipped, waiting.told, waiting.outdated = frozenset(skipped), False, False
+        waiting.skipped, waiting.told, waiting.outdated = frozenset(skipped), False, ""
         trying = probing if probing == name else ""
         if trying and waiting.trying != trying:
             waiting.first = now  # it has all of its patience for what it tries
@@ -246,11 +246,14 @@ class Deciding:
                 if group_of.get(uid) != key:
                     slots.gone(uid)
 
-    def forget(self, now: float) -> None:
-        """Drop what nobody asks about any more: pods that no policy governs now, or that we saw too late."""
+    def tidy(self, now: float) -> None:
+        """Drop what nobody asks about any more: pods that no policy governs now, or that we saw too late.
+        Who may have the room that was made is outdated.
+        """
         for uid in [uid for uid, one in self.waiting.items() if now - one.last > _FORGET_S]:
             del self.waiting[uid]
         self.alone.expire(now)
+        self.room.use(self.waiting.values(), self.nodes, self.alone, now)
         for key, slots in list(self.groups.items()):
             slots.expire(now)
             if not len(slots):

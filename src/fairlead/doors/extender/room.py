@@ -7,7 +7,7 @@ saw the room would not be asked about for minutes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 
 from fairlead.doors.extender.nodes import NodesOfTiers
 from fairlead.doors.extender.slots import ASSUMED_S
@@ -20,7 +20,7 @@ _LATELY_S = ASSUMED_S + 10.0  # who was refused before that is asked about when 
 
 
 class Room:
-    """See the module. Told of what is free again, it says once who is to ask."""
+    """See the module. Told of what is free again, it makes those outdated who may have it, once."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, None] = {}
@@ -34,25 +34,23 @@ class Room:
         """A slot of the group is free."""
         self._groups[key] = None
 
-    def askers(self, waiting: Iterable[Waiting], nodes: NodesOfTiers, now: float) -> list[Waiting]:
-        """One for each room, among those who were refused lately the one who waits longest."""
+    def use(self, waiting: Iterable[Waiting], nodes: NodesOfTiers, taken: Container[str], now: float) -> None:
+        """For each room one is to ask again: of those who were refused lately, who waits longest."""
         if not self._nodes and not self._groups:
-            return []
+            return
         line = sorted(
-            (one for one in waiting if one.refused and not one.told and now - one.last <= _LATELY_S),
+            (one for one in waiting if one.refused and not one.outdated and now - one.last <= _LATELY_S),
             key=lambda one: (one.first, one.name),
         )
-        found: dict[str, Waiting] = {}
-
-        def add(fits: Callable[[Waiting], bool]) -> None:
-            one = next((one for one in line if one.uid not in found and fits(one)), None)
-            if one is not None:
-                found[one.uid] = one
-
-        for node in self._nodes:
-            add(lambda one: one.tier is not None and node in nodes.of(one.key.policy, one.tier))  # noqa: B023
-        served = {one.key for one in found.values()}
+        for node in (node for node in self._nodes if node not in taken):
+            _first(line, lambda one: one.tier is not None and node in nodes.of(one.key.policy, one.tier))  # noqa: B023
+        served = {one.key for one in line if one.outdated}
         for key in (key for key in self._groups if key not in served):
-            add(lambda one: one.key == key)  # noqa: B023
+            _first(line, lambda one: one.key == key)  # noqa: B023
         self._nodes, self._groups = {}, {}
-        return list(found.values())
+
+
+def _first(line: list[Waiting], fits: Callable[[Waiting], bool]) -> None:
+    one = next((one for one in line if not one.outdated and fits(one)), None)
+    if one is not None:
+        one.outdated = "room-was-made"

@@ -45,8 +45,6 @@ _POD = known("Pod")
 _GATHER_S = 0.1  # how long changes are gathered before they are looked at
 _IDLE_S = 60.0
 _AT_ONCE = 16
-_CHANGED = "policies-changed"
-_ROOM = "room-was-made"
 _STAYS = "the extender passes it on as it is"
 
 
@@ -105,7 +103,7 @@ class Tending:
     async def _tend(self, client: Client) -> float:
         """Do what there is to do now; how long nothing will come of time alone."""
         now = self._clock.now()
-        self._deciding.forget(now)
+        self._deciding.tidy(now)
         self._metrics.waiting.set(len(self._deciding.waiting))
         self._metrics.assumed.set(sum(len(slots.assumed) for slots in self._deciding.groups.values()))
         wakes = [_IDLE_S]
@@ -185,14 +183,13 @@ class Tending:
 
     async def _nudge(self, client: Client) -> None:
         now = self._clock.now()
-        waiting, nodes = self._deciding.waiting.values(), self._deciding.nodes
-        due = {one.uid: (one, _ROOM) for one in self._deciding.room.askers(waiting, nodes, now)}
+        due: dict[str, tuple[Waiting, str]] = {}
         unavailable: dict[str, set[str]] = {}
         tried: dict[str, set[tuple[str, str]]] = {}
-        for one in waiting:
+        for one in self._deciding.waiting.values():
             policy = self._policies.get(one.key.policy)
             if one.outdated and not one.told:
-                due[one.uid] = one, _CHANGED
+                due[one.uid] = one, one.outdated
             if policy is None or one.tier is None or one.tier >= len(policy.spec.tiers):
                 continue
             if policy.name not in unavailable:

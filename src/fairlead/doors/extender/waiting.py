@@ -37,12 +37,13 @@ class Waiting:
     """The tier that it waits for although that is marked: it is the one that tries."""
     told: bool = False
     """Whether kube-scheduler was made to ask again since."""
-    outdated: bool = False
-    """Whether it was refused by policies that hold no more."""
+    outdated: str = ""
+    """What happened since it was refused, by which it may get another answer."""
 
     def start_over(self) -> None:
         """Policies changed: what it was told may be wrong, and tiers have other numbers now."""
-        self.outdated = self.outdated or self.refused
+        if self.refused:
+            self.outdated = "policies-changed"
         self.tier, self.refused, self.skipped, self.told = None, False, frozenset(), False
         self.trying = ""
 
