@@ -127,5 +127,9 @@ def test_a_definition_waits_for_an_object_that_somebody_holds(cluster: Cluster) 
     metadata = cluster.get("CustomResourceDefinition", name)["metadata"]
     assert metadata["deletionTimestamp"]
     assert metadata["finalizers"] == ["customresourcecleanup.apiextensions.k8s.io"]
+    refused = cluster.wire.request("POST", cluster.path(gadgets), gadget(gadgets, "late"))
+    assert refused.refused(403, "Forbidden")["message"] == (
+        f'{name} "late" is forbidden: create not allowed while custom resource definition is terminating'
+    )
     cluster.patch(gadgets, "g", {"metadata": {"finalizers": None}})
     cluster.gone("CustomResourceDefinition", name)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fairlead.world.answers import forbidden
 from fairlead.world.deletion import DeleteOptions, Removal
 from fairlead.world.schema.resources import CRDS, Registry, Resource, Served
 from fairlead.world.store import Change, Object, Store
@@ -13,7 +14,14 @@ from fairlead.world.store import Change, Object, Store
 if TYPE_CHECKING:
     from fairlead.world.api import Api
 
-__all__ = ["empty_definition", "finalize_definition", "follow_crds", "held_by_its_objects", "served_by"]
+__all__ = [
+    "check_definition",
+    "empty_definition",
+    "finalize_definition",
+    "follow_crds",
+    "held_by_its_objects",
+    "served_by",
+]
 
 _CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 
@@ -54,6 +62,14 @@ def empty_definition(api: Api, definition: Object) -> Removal:
     finalize_definition(api, resource)
     left = api.store.get(CRDS, "", definition["metadata"]["name"])
     return Removal(left or definition, left is None)
+
+
+def check_definition(store: Store, resource: Resource, name: str) -> None:
+    """403 while the definition waits for its last objects to go: there must be no new ones."""
+    definition = store.get(CRDS, "", f"{resource.plural}.{resource.group}")
+    if definition is not None and definition["metadata"].get("deletionTimestamp") is not None:
+        why = "create not allowed while custom resource definition is terminating"
+        raise forbidden(resource, name, why)
 
 
 def finalize_definition(api: Api, resource: Resource) -> None:

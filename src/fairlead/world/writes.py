@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fairlead.errors import ApiError
 from fairlead.world import answers, plugins
+from fairlead.world.crds import check_definition
 from fairlead.world.patches.apply import release_changed
 from fairlead.world.schema import names, structural
 from fairlead.world.schema.kinds import strategy_of
@@ -60,6 +61,8 @@ def prepare_create(api: Api, served: Served, item: Object, namespace: str) -> Ob
         _check_namespace(api, resource, metadata)
     else:
         metadata.pop("namespace", None)
+    if served.custom:
+        check_definition(api.store, resource, metadata.get("name", ""))
     _strategy(served).default(new)
     plugins.admit_create(api.store, resource, new)
     return new
