@@ -37,3 +37,24 @@ def test_a_merged_key_may_be_replaced_also_where_others_merge_that() -> None:
 
 def test_keys_that_differ_in_kind_are_two() -> None:
     assert list(documents("1: a\n'1': b\n", "file")) == [{1: "a", "1": "b"}]
+
+
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize(
+    "value", ["!!timestamp foo", '!!int ""', "!!bool foo", "2026-13-45", "a: [", "? [a]\n: b"]
+)
+def test_what_cannot_be_read_is_an_error_that_names_the_file(value: str, large: bool) -> None:
+    with pytest.raises(BadInput, match="file: "):
+        list(documents(value, "file", large=large))
+
+
+def test_nesting_beyond_any_sense_is_an_error() -> None:
+    with pytest.raises(BadInput, match="nested too deeply"):
+        list(documents("[" * 50_000 + "]" * 50_000, "file"))
+
+
+def test_merge_keys_count_together() -> None:
+    text = "base: &base {" + ", ".join(f"k{number}: 1" for number in range(6000)) + "}\n"
+    assert list(documents(text + "x:\n  <<: *base\n", "file"))
+    with pytest.raises(BadInput, match="unfold to too much"):
+        list(documents(text + "x:\n  <<: *base\n  <<: *base\n", "file"))

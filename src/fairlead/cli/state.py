@@ -57,7 +57,7 @@ def _documents(shown: str, data: bytes) -> Iterator[Any]:
     data = data.removeprefix(b"\xef\xbb\xbf")
     # JSON is YAML too, but reading it as such takes a hundred times as long.
     found = _json(data) if data.lstrip()[:1] in (b"{", b"[") else None
-    for document in documents(data, shown) if found is None else found:
+    for document in documents(data, shown, large=True) if found is None else found:
         yield from document if isinstance(document, list) else [document]
 
 
