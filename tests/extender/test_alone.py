@@ -8,6 +8,7 @@ import pytest
 
 from fairlead.doors.extender.deciding import Ask, Deciding, Verdict
 from fairlead.doors.extender.nodes import NodesOfTiers
+from fairlead.doors.extender.room import Room
 from fairlead.doors.grouping import Place
 from fairlead.kube.decode import convert
 from fairlead.kube.node import Node
@@ -34,6 +35,7 @@ class Scene:
             labels = {"capacity": capacity, "zone": "ab"[number % 2]}
             self.nodes.put(convert({"metadata": {"name": name, "labels": labels}}, Node))
         self.deciding = Deciding(self.nodes)
+        self.deciding.room = Room()
         self.now = 0.0
 
     def key(self, name: str) -> GroupKey:
@@ -196,7 +198,6 @@ class TestWhoIsToAskAgain:
         assert not scene.filter("p2", offered=("t1",)).nodes
         scene.now = 29.0
         assert not scene.outdated()
-        assert scene.deciding.alone.expires_at == 30.0
         scene.now = 30.0
         assert scene.outdated() == ["default/p2"]
 
@@ -238,13 +239,36 @@ class TestWhoIsToAskAgain:
         assert not scene.filter("p1", offered=("t1",)).nodes
         assert scene.filter("p2", offered=("t1",)).nodes == ["t1"]
 
-    def test_a_standby_whom_nobody_asks_remembers_nothing(self) -> None:
+    def test_when_the_pod_that_had_the_slot_is_finished(self) -> None:
+        scene = Scene(policy("few", {**SHARED, "max": 1}))
+        scene.bound("p1", "s1", "few")
+        assert not scene.filter("p2", "few").nodes
+        scene.deciding.shown(scene.key("few"), member("p1", tier="shared", leaving=True), "")
+        assert scene.outdated() == ["default/p2"]
+
+    def test_when_a_slot_was_given_and_not_taken(self) -> None:
+        scene = Scene(policy("few", {**SHARED, "max": 1}))
+        assert scene.filter("p1", "few").nodes == ["s1", "s2"]
+        scene.now = 5.0
+        assert not scene.filter("p2", "few").nodes
+        scene.now = 30.0
+        assert scene.outdated() == ["default/p2"]
+
+    def test_nobody_to_whom_the_node_was_not_even_on_offer(self) -> None:
+        scene = Scene(policy("alone", TENANTS))
+        scene.bound("p1", "t1")
+        assert not scene.filter("big", offered=()).nodes
+        assert not scene.filter("p2").nodes[1:]
+        assert not scene.filter("p3", offered=("t1",)).nodes
+        scene.gone("p1")
+        assert scene.outdated() == ["default/p3"]
+
+    def test_a_pod_that_the_api_server_brought_back_is_there(self) -> None:
         scene = Scene(policy("alone", TENANTS))
         scene.bound("p1", "t1")
         scene.gone("p1")
-        scene.bound("p2", "t1")
-        assert not scene.filter("p3", offered=("t1",)).nodes
-        assert not scene.outdated()
+        scene.deciding.shown(scene.key("alone"), member("p1"), "")
+        assert scene.filter("p1").nodes
 
 
 @pytest.mark.real

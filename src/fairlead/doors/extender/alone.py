@@ -85,13 +85,6 @@ class Alone:
             (alone or one) and other != uid and other not in besides for other, one in others.items()
         )
 
-    @property
-    def expires_at(self) -> float | None:
-        """When the first node that was given is taken back; None: none was."""
-        for _, since in self._given.values():
-            return since + self._given_s
-        return None
-
     def _put(self, uid: str, node: str, *, alone: bool) -> None:
         if self._of.get(uid) != node:
             self._drop(uid)

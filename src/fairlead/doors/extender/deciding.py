@@ -76,7 +76,8 @@ class Deciding:
         self.groups: dict[GroupKey, Slots] = {}
         self.waiting: dict[str, Waiting] = {}
         self._gone: dict[str, None] = {}
-        self.room = Room()
+        self.room: Room | None = None
+        """While somebody makes those ask again for whom there is room."""
         self.alone = Alone(ASSUMED_S, self._freed)
         self.alone.use(nodes.exclusive())
 
@@ -108,6 +109,8 @@ class Deciding:
         if trying and waiting.trying != trying:
             waiting.first = now  # it has all of its patience for what it tries
         waiting.trying = trying
+        taken = self._taken(ask, offered, choice) if not nodes else []
+        waiting.met = bool(taken)
         if nodes:
             return Verdict(nodes, choice, slot, passed=passed)
         return Verdict(
@@ -115,7 +118,7 @@ class Deciding:
             choice,
             slot,
             refusal=_refusal(ask, choice),
-            taken=self._taken(ask, offered, choice),
+            taken=taken,
             unknown=[name for name in offered if name not in self.nodes] if choice.tier is not None else (),
             passed=passed,
         )
@@ -200,7 +203,10 @@ class Deciding:
     def shown(self, key: GroupKey, member: Member, node: str) -> None:
         """The watch shows a pod of a group."""
         if not key.alone:
-            self.groups.setdefault(key, Slots()).shown(member, node)
+            slots = self.groups.setdefault(key, Slots())
+            if member.leaving and member.uid in slots.holders:
+                self._made_room(key)
+            slots.shown(member, node)
         if self.alone.matters and node:
             self.alone.shown(member.uid, key.policy, member.tier, node)
         elif member.leaving:
@@ -209,6 +215,8 @@ class Deciding:
             self.waiting.pop(member.uid, None)
         if member.leaving:
             self._is_gone(member.uid)
+        else:
+            self._gone.pop(member.uid, None)  # the API server was set back
 
     def left(self, key: GroupKey, member: Member, gone: bool) -> None:
         """A pod is `gone`, or in another group now."""
@@ -218,11 +226,11 @@ class Deciding:
         self.alone.gone(member.uid)
         slots = self.groups.get(key)
         if slots is not None:
+            if member.uid in slots.holders:
+                self._made_room(key)
             slots.gone(member.uid)
             if not len(slots):
                 del self.groups[key]
-            if self.waiting:
-                self.room.of_group(key)
 
     def start_over(self, pods: Iterable[tuple[GroupKey, Member, str]], unchanged: Collection[str]) -> None:
         """Policies changed, but for those `unchanged`: who holds what is worked out anew from these `pods`.
@@ -253,11 +261,13 @@ class Deciding:
         for uid in [uid for uid, one in self.waiting.items() if now - one.last > _FORGET_S]:
             del self.waiting[uid]
         self.alone.expire(now)
-        self.room.use(self.waiting.values(), self.nodes, self.alone, now)
         for key, slots in list(self.groups.items()):
-            slots.expire(now)
+            if slots.expire(now):
+                self._made_room(key)
             if not len(slots):
                 del self.groups[key]
+        if self.room is not None:
+            self.room.use(self.waiting.values(), self.nodes, self.alone, now)
 
     def _is_gone(self, uid: str) -> None:
         """kube-scheduler may not know yet, and ask: nothing may be kept for who never comes for it."""
@@ -266,8 +276,12 @@ class Deciding:
             del self._gone[next(iter(self._gone))]
 
     def _freed(self, node: str) -> None:
-        if self.waiting:  # nobody asks a standby: there is nobody to be told
+        if self.room is not None:
             self.room.of_node(node)
+
+    def _made_room(self, key: GroupKey) -> None:
+        if self.room is not None:
+            self.room.of_group(key)
 
     def _asked(self, ask: Ask, now: float) -> Waiting:
         uid = ask.member.uid
@@ -295,7 +309,8 @@ class Deciding:
         if ask.place.key.alone:
             return None
         slots = self.groups.setdefault(ask.place.key, Slots())
-        slots.expire(now)
+        if slots.expire(now):
+            self._made_room(ask.place.key)
         slots.settle(ask.tiers, coming=ask.member.uid not in slots.holders)
         return slots
 

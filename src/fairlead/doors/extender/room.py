@@ -7,7 +7,8 @@ saw the room would not be asked about for minutes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections import deque
+from collections.abc import Container, Iterable
 
 from fairlead.doors.extender.nodes import NodesOfTiers
 from fairlead.doors.extender.slots import ASSUMED_S
@@ -35,22 +36,31 @@ class Room:
         self._groups[key] = None
 
     def use(self, waiting: Iterable[Waiting], nodes: NodesOfTiers, taken: Container[str], now: float) -> None:
-        """For each room one is to ask again: of those who were refused lately, who waits longest."""
+        """For each room one is to ask again: of those who were refused lately, who asked longest ago.
+
+        So the next room is another's, should this one be of no use to who is made to ask.
+        """
         if not self._nodes and not self._groups:
             return
-        line = sorted(
-            (one for one in waiting if one.refused and not one.outdated and now - one.last <= _LATELY_S),
-            key=lambda one: (one.first, one.name),
-        )
+        of_tier: dict[tuple[str, int], deque[Waiting]] = {}
+        of_group: dict[GroupKey, deque[Waiting]] = {}
+        for one in sorted(waiting, key=lambda one: (one.last, one.name)):
+            if not one.refused or one.outdated or now - one.last > _LATELY_S:
+                continue
+            of_group.setdefault(one.key, deque()).append(one)
+            if one.met and one.tier is not None:
+                of_tier.setdefault((one.key.policy, one.tier), deque()).append(one)
+        served = set()
         for node in (node for node in self._nodes if node not in taken):
-            _first(line, lambda one: one.tier is not None and node in nodes.of(one.key.policy, one.tier))  # noqa: B023
-        served = {one.key for one in line if one.outdated}
-        for key in (key for key in self._groups if key not in served):
-            _first(line, lambda one: one.key == key)  # noqa: B023
+            lines = (line for tier, line in of_tier.items() if line and node in nodes.of(*tier))
+            if (line := next(lines, None)) is not None:
+                served.add(_first(line))
+        for key in (key for key in self._groups if key not in served and key in of_group):
+            _first(of_group[key])
         self._nodes, self._groups = {}, {}
 
 
-def _first(line: list[Waiting], fits: Callable[[Waiting], bool]) -> None:
-    one = next((one for one in line if not one.outdated and fits(one)), None)
-    if one is not None:
-        one.outdated = "room-was-made"
+def _first(line: deque[Waiting]) -> GroupKey:
+    one = line.popleft()
+    one.outdated = "room-was-made"
+    return one.key

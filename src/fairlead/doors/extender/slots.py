@@ -188,13 +188,16 @@ class Slots:
         self._release(uid)
         return held is not None and held.assumed_at is not None
 
-    def expire(self, now: float) -> None:
-        """Let go of what was assumed too long ago."""
+    def expire(self, now: float) -> bool:
+        """Let go of what was assumed too long ago; whether there was any."""
+        any_ = False
         for uid in list(self._assumed):
             asked = self.holders[uid].assumed_at
             if asked is not None and now - asked < ASSUMED_S:
-                return
+                break
             self._release(uid)
+            any_ = True
+        return any_
 
     def number_beside(self, uid: str) -> int:
         """How many pods there are without this one, which may hold a slot since it last asked."""

@@ -20,6 +20,7 @@ from fairlead.client.api import Client
 from fairlead.client.clock import WALL_CLOCK, Clock
 from fairlead.doors.extender.deciding import Deciding
 from fairlead.doors.extender.metrics import Metrics
+from fairlead.doors.extender.room import Room
 from fairlead.doors.extender.slots import Held
 from fairlead.doors.extender.waiting import Waiting
 from fairlead.doors.grouping import GroupsOfPods
@@ -44,6 +45,7 @@ _log = structlog.get_logger(__name__)
 _POD = known("Pod")
 _GATHER_S = 0.1  # how long changes are gathered before they are looked at
 _IDLE_S = 60.0
+_REFUSED_S = 10.0  # how often is looked for room where somebody was refused: what was given may not be taken
 _AT_ONCE = 16
 _STAYS = "the extender passes it on as it is"
 
@@ -89,6 +91,13 @@ class Tending:
         self._touched.update(self._deciding.groups)
         self._before.clear()  # another replica may have led since
         self._wake.set()
+        self._deciding.room = Room()
+        try:
+            await self._tend_for_ever(client)
+        finally:
+            self._deciding.room = None  # nobody would look at it
+
+    async def _tend_for_ever(self, client: Client) -> None:
         wait_s = _IDLE_S
         while True:
             try:
@@ -117,9 +126,8 @@ class Tending:
         now = self._clock.now()
         waiting = self._deciding.waiting.values()
         wakes += [at - now for one in waiting if (at := one.next_pass(now)) is not None]
-        expires_at = self._deciding.alone.expires_at
-        if expires_at is not None and any(one.refused for one in waiting):
-            wakes.append(expires_at - now)
+        if any(one.refused for one in waiting):
+            wakes.append(_REFUSED_S)
         return max(min(wakes), _GATHER_S)
 
     async def _mark(self, client: Client, policy: PlacementPolicy) -> float:
@@ -203,9 +211,13 @@ class Tending:
         await _in_turns([partial(self._nudge_one, client, one, why) for one, why in due.values()])
 
     async def _nudge_one(self, client: Client, one: Waiting, why: str) -> None:
+        if self._deciding.waiting.get(one.uid) is not one:
+            return  # it got its node meanwhile
         stamp = self._clock.wall().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        asked, outdated = one.last, one.outdated
         if await self._annotate(client, one.uid, one.name, {PASSED_ON_ANNOTATION: f"{why} {stamp}"}):
-            one.told = True
+            if (asked, outdated) == (one.last, one.outdated):
+                one.told = True  # unless it has asked already, or something else happened
             _log.info("passed_on", pod=one.name, policy=one.key.policy, tier=why)
 
     async def _write_slots(self, client: Client) -> None:

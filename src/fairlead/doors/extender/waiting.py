@@ -27,6 +27,8 @@ class Waiting:
     """Where it was sent the last time."""
     refused: bool = False
     """Whether nothing was on offer there."""
+    met: bool = False
+    """Whether there were nodes, but others had them to themselves."""
     firm: bool = False
     after_s: float = 0.0
     most: int = 0
