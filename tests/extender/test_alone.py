@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from fairlead.doors.extender.deciding import Ask, Deciding, Verdict
+from fairlead.doors.extender.asks import Ask, Verdict
+from fairlead.doors.extender.deciding import Deciding
 from fairlead.doors.extender.nodes import NodesOfTiers
 from fairlead.doors.extender.room import Room
 from fairlead.doors.grouping import Place

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from fairlead.doors.extender.deciding import Ask, Deciding, Verdict
+from fairlead.doors.extender.asks import Ask, Verdict
+from fairlead.doors.extender.deciding import Deciding
 from fairlead.doors.extender.nodes import NodesOfTiers
 from fairlead.doors.grouping import Place
 from fairlead.kube.decode import convert

@@ -13,56 +13,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from fairlead.doors.extender.alone import Alone
+from fairlead.doors.extender.asks import Ask, Verdict
 from fairlead.doors.extender.nodes import NodesOfTiers
 from fairlead.doors.extender.room import Room
 from fairlead.doors.extender.slots import ASSUMED_S, Slots
 from fairlead.doors.extender.waiting import Waiting
-from fairlead.doors.grouping import Place
 from fairlead.policy.choice import Choice, are_scattered, choose_for, held_by_number
 from fairlead.policy.groups import GroupKey, Member, ordinal_of
-from fairlead.policy.rule import Tiers
 
-__all__ = ["Ask", "Deciding", "Verdict"]
+__all__ = ["Deciding"]
 
 _FORGET_S = 15 * 60.0  # a pod that nobody asked about for so long: kube-scheduler retries within 5 minutes
 _GONE = 10_000  # pods of which we remember that they are gone; kube-scheduler is not that many behind
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """A pod that kube-scheduler asks about."""
-
-    member: Member
-    namespace: str
-    place: Place
-    tiers: Tiers
-    costed: bool = False
-    """Whether the user said which pod goes first: then that stands."""
-
-    @property
-    def admitted(self) -> bool:
-        """Whether the webhook has decided on it: its affinity says where it may go, and we agree."""
-        return bool(self.member.token)
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Which of the nodes on offer a pod may go to."""
-
-    nodes: Sequence[str]
-    choice: Choice | None = None
-    slot: int = 0
-    refusal: str = ""
-    """Why none, in the words of kube-scheduler's events: said of each node outside the tier."""
-    unknown: Sequence[str] = ()
-    """Nodes that our watch has not shown yet: they may turn out to be the tier's."""
-    taken: Sequence[str] = ()
-    """Nodes of the tier where a pod has to be alone, and is, or is not."""
-    passed: tuple[str, ...] = ()
-    """Tiers that passed the pod on because it waited long enough."""
 
 
 class Deciding:
@@ -117,7 +81,7 @@ class Deciding:
             (),
             choice,
             slot,
-            refusal=_refusal(ask, choice),
+            refusal=ask.refusal(choice),
             taken=taken,
             unknown=[name for name in offered if name not in self.nodes] if choice.tier is not None else (),
             passed=passed,
@@ -440,10 +404,3 @@ def _crowds(
         for domain in slots.expected(besides):
             by_value.update(enumerate(domain))
     return {domain: sum(by_value[value] for value in enumerate(domain)) for domain in domains}
-
-
-def _refusal(ask: Ask, choice: Choice) -> str:
-    policy = ask.place.policy
-    if choice.tier is None:
-        return f"node(s) of no use: every tier of placement policy {policy.name} is at its max"
-    return f"node(s) outside tier {policy.spec.tiers[choice.tier].name} of placement policy {policy.name}"

@@ -18,7 +18,8 @@ from aiohttp import web
 
 from fairlead.client.clock import WALL_CLOCK, Clock
 from fairlead.doors.extender import wire
-from fairlead.doors.extender.deciding import Ask, Deciding, Verdict
+from fairlead.doors.extender.asks import Ask, Verdict
+from fairlead.doors.extender.deciding import Deciding
 from fairlead.doors.extender.metrics import Metrics
 from fairlead.doors.grouping import GroupsOfPods
 from fairlead.doors.shown import certified
