@@ -54,11 +54,16 @@ def test_all_spot_lost_during_a_rollout_never_takes_a_workload_below_its_budget(
         corner.cluster.patch("Deployment", "web", {"spec": {"template": template}})
         corner.cluster.wait(lambda: any(map(is_new, corner.corner.pods("web"))), "the rollout to begin")
         corner.lose(*corner.nodes("spot"))
-        corner.cluster.wait(lambda: all(map(is_new, corner.corner.pods("web"))), "the rollout to end")
+        corner.cluster.wait(lambda: is_rolled_out(corner), "the rollout to end")
         corner.lies("web", on_demand=10)
         corner.corner.nodes(spot=2, on_demand=0)
         corner.lies("web", spot=6, on_demand=4)
         assert least_ready(moments()) >= 4
+
+
+def is_rolled_out(corner: Rebalanced) -> bool:
+    corner.bury()
+    return all(map(is_new, corner.corner.pods("web")))
 
 
 def is_new(pod: Manifest) -> bool:

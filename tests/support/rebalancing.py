@@ -90,10 +90,10 @@ class Rebalanced:
         for name in names:
             self.cluster.delete("Node", name)
         self._lost += names
-        self._bury()
+        self.bury()
 
-    def _bury(self) -> None:
-        # A scheduler may yet bind pods to nodes that it does not know to be gone.
+    def bury(self) -> None:
+        """Collect the garbage once more: a scheduler may bind pods to nodes it does not know to be gone."""
         for item in self.cluster.list("Pod")["items"]:
             if item["spec"].get("nodeName") in self._lost:
                 self.cluster.try_delete("Pod", item["metadata"]["name"], gracePeriodSeconds=0)
@@ -143,7 +143,7 @@ class Rebalanced:
 
         def look() -> list[Manifest] | None:
             if self._lost:
-                self._bury()
+                self.bury()
             items = self.corner.pods(app)
             fine = len(items) == wanted.total() and all(map(is_ready, items))
             return items if fine and self.corner.split(items) == wanted else None
