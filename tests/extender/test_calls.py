@@ -192,6 +192,14 @@ def spoilt(body: dict[str, Any], rng: random.Random) -> bytes:
         at = at[key]
 
 
+def until_nudged(asked: Extended, name: str, why: str) -> None:
+    def nudged() -> bool:
+        annotations = asked.cluster.get("Pod", name)["metadata"].get("annotations", {})
+        return str(annotations.get("fairlead.dev/passed-on", "")).startswith(f"{why} ")
+
+    asked.cluster.wait(nudged, "kube-scheduler to be made to ask again")
+
+
 def test_a_pod_that_was_refused_asks_again_when_policies_change(asked: Extended) -> None:
     asked.nodes(1, 1)
     asked.run()
@@ -201,12 +209,7 @@ def test_a_pod_that_was_refused_asks_again_when_policies_change(asked: Extended)
 
     # Fewer tiers than it was sent to, and none that refuses it.
     asked.use(asked.policy("web", {"name": "every"}))
-
-    def nudged() -> bool:
-        annotations = asked.cluster.get("Pod", "web-1")["metadata"].get("annotations", {})
-        return str(annotations.get("fairlead.dev/passed-on", "")).startswith("policies-changed ")
-
-    asked.cluster.wait(nudged, "kube-scheduler to be made to ask again")
+    until_nudged(asked, "web-1", "policies-changed")
     assert asked.post("filter", body)[1]["NodeNames"] == asked.of_tier("spot")
 
 
@@ -222,12 +225,7 @@ def test_a_pod_that_was_refused_before_we_saw_that_there_is_room_asks_again(aske
     assert asked.post("filter", body)[1]["NodeNames"] == []
 
     asked.cluster.delete("Pod", "web-1", gracePeriodSeconds=0)
-
-    def nudged() -> bool:
-        annotations = asked.cluster.get("Pod", "web-2")["metadata"].get("annotations", {})
-        return str(annotations.get("fairlead.dev/passed-on", "")).startswith("room-was-made ")
-
-    asked.cluster.wait(nudged, "kube-scheduler to be made to ask again")
+    until_nudged(asked, "web-2", "room-was-made")
     assert asked.post("filter", body)[1]["NodeNames"] == [node]
 
 

@@ -17,8 +17,8 @@ from fairlead.kube.decode import unfolded_size
 
 __all__ = ["documents"]
 
-# A document may hold its anchors' content this many times over in all; the largest clusters have less.
-_UNFOLDED = 50_000_000
+# What a document's anchors may unfold to, in members and items; the largest clusters have less than is large.
+_UNFOLDED, _UNFOLDED_LARGE = 1_000_000, 50_000_000
 # The keys that a mapping may take over from others.
 _MERGED = 10_000
 
@@ -38,9 +38,10 @@ def documents(text: str | bytes, source: str, *, large: bool = False) -> Iterato
     ...
     fairlead.errors.BadInput: a.yaml: line 2: 'min' is given twice
     """
+    loader, most = (_LargeLoader, _UNFOLDED_LARGE) if large else (_Loader, _UNFOLDED)
     try:
-        for document in yaml.load_all(text, Loader=_LargeLoader if large else _Loader):
-            if unfolded_size(document) > _UNFOLDED:
+        for document in yaml.load_all(text, Loader=loader):
+            if unfolded_size(document) > most:
                 raise BadInput("its anchors unfold to too much")
             yield document
     except BadInput as error:

@@ -164,7 +164,11 @@ class Api:
         """Delete all that is selected; returns what was."""
         doomed = self.list(resource, namespace, labels=labels, fields=fields)
         for item in doomed.items:
-            self.delete(resource, item["metadata"]["name"], item["metadata"].get("namespace", ""), options)
+            metadata = item["metadata"]
+            home = metadata.get("namespace", "")
+            # An object may go with another one's deletion.
+            if self.store.get(resource, home, metadata["name"]) is not None:
+                self.delete(resource, metadata["name"], home, options)
         return doomed
 
     def bind(self, name: str, binding: Object, namespace: str, options: Options = _PLAINLY) -> None:

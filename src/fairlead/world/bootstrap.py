@@ -70,12 +70,7 @@ def empty_namespace(api: Api, namespace: Object) -> Removal:
     name = namespace["metadata"]["name"]
     for resource in api.store.resources():
         if resource.namespaced:
-            for item in api.store.list(resource, name):
-                # An object may go with another one's deletion: a namespace ends in the last one's.
-                if api.store.get(resource, name, item["metadata"]["name"]) is item:
-                    api.delete(
-                        resource, item["metadata"]["name"], name, DeleteOptions(propagation="Background")
-                    )
+            api.delete_collection(resource, name, DeleteOptions(propagation="Background"))
     finalize_namespace(api, name)
     left = api.store.get(NAMESPACES, "", name)
     return Removal(left or namespace, left is None)

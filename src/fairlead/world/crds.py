@@ -53,12 +53,7 @@ def held_by_its_objects(definition: Object) -> Object:
 def empty_definition(api: Api, definition: Object) -> Removal:
     """Delete all objects of a terminating definition; it goes with the last of them."""
     resource = served_by(definition).resource
-    for item in api.store.list(resource):
-        metadata = item["metadata"]
-        namespace = metadata.get("namespace", "")
-        # An object may go with another one's deletion.
-        if api.store.get(resource, namespace, metadata["name"]) is item:
-            api.delete(resource, metadata["name"], namespace, DeleteOptions(propagation="Background"))
+    api.delete_collection(resource, options=DeleteOptions(propagation="Background"))
     finalize_definition(api, resource)
     left = api.store.get(CRDS, "", definition["metadata"]["name"])
     return Removal(left or definition, left is None)

@@ -44,9 +44,8 @@ class Room:
             return
         of_tier: dict[tuple[str, int], deque[Waiting]] = {}
         of_group: dict[GroupKey, deque[Waiting]] = {}
-        for one in sorted(waiting, key=lambda one: (one.last, one.name)):
-            if not one.refused or one.outdated or now - one.last > _LATELY_S:
-                continue
+        refused = [one for one in waiting if one.refused and not one.outdated and now - one.last <= _LATELY_S]
+        for one in sorted(refused, key=lambda one: (one.last, one.name)):
             of_group.setdefault(one.key, deque()).append(one)
             if one.met and one.tier is not None:
                 of_tier.setdefault((one.key.policy, one.tier), deque()).append(one)

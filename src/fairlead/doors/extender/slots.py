@@ -190,14 +190,13 @@ class Slots:
 
     def expire(self, now: float) -> bool:
         """Let go of what was assumed too long ago; whether there was any."""
-        any_ = False
+        before = len(self._assumed)
         for uid in list(self._assumed):
             asked = self.holders[uid].assumed_at
             if asked is not None and now - asked < ASSUMED_S:
                 break
             self._release(uid)
-            any_ = True
-        return any_
+        return len(self._assumed) < before
 
     def number_beside(self, uid: str) -> int:
         """How many pods there are without this one, which may hold a slot since it last asked."""

@@ -9,7 +9,6 @@ difference.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
 
 from fairlead.engine.policies.families import Family
 from fairlead.engine.policies.members import Members
@@ -123,7 +122,7 @@ class Group:
                     held=tally.beside(slot, governed.claim.ordinal, family.workload.replicas),
                     scattered=scattered and (unnumbered or told is not None),
                     told=told,
-                    ready=partial(ready, uid),
+                    ready=open_ and ready(uid),
                     now=now,
                 )
                 after = Sent(policy, slot, self._one(choice))

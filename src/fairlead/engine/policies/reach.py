@@ -6,7 +6,7 @@ from. The scheduler moves its pods on by planning them anew, so nothing is ever 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from fairlead.kube.node import Node
 from fairlead.policy.choice import Choice, choose_for
@@ -106,7 +106,7 @@ class Reach:
         held: Mapping[str, int],
         scattered: bool,
         told: int | None,
-        ready: Callable[[], bool],
+        ready: bool,
         now: float,
     ) -> Choice:
         """Where the pod of a slot goes, by `token` known as who tries a tier.
@@ -133,7 +133,7 @@ class Reach:
 
         choice = chosen()
         own = "" if choice.own is None else tiers.tiers[choice.own].name
-        if choice.why != "rule" and own not in tried and self.marks.may_probe(own, now) and ready():
+        if choice.why != "rule" and own not in tried and self.marks.may_probe(own, now) and ready:
             claimed = self.marks.claim_probe(own, token, now)
             if claimed is not None:
                 self.marks = claimed
