@@ -116,10 +116,10 @@ spec:
 CRD = """
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
-metadata: {name: gadgets.tests.fairlead.dev}
+metadata: {name: sprockets.tests.fairlead.dev}
 spec:
   group: tests.fairlead.dev
-  names: {plural: gadgets, singular: gadget, kind: Gadget, shortNames: [gdg]}
+  names: {plural: sprockets, singular: sprocket, kind: Sprocket, shortNames: [spr]}
   scope: Namespaced
   versions:
   - name: v1
@@ -128,9 +128,9 @@ spec:
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
     additionalPrinterColumns: [{name: Size, type: string, jsonPath: .spec.size}]
 """
-GADGET = """
+SPROCKET = """
 apiVersion: tests.fairlead.dev/v1
-kind: Gadget
+kind: Sprocket
 metadata: {name: one}
 spec: {size: large}
 """
@@ -242,17 +242,17 @@ STORIES = (
         "get custom resources",
         (
             "apply -f {f}/1-crd.yaml",
-            "wait --for=condition=Established crd/gadgets.tests.fairlead.dev --timeout=30s",
-            "apply -n {ns} -f {f}/2-gadget.yaml",
-            "get -n {ns} gadgets",
-            "get -n {ns} gdg one -o json",
-            'patch -n {ns} gadget one --type=merge -p {{"spec":{{"size":"small"}}}}',
-            "get -n {ns} gadgets",
-            "delete -n {ns} gadget one",
-            "delete crd gadgets.tests.fairlead.dev",
+            "wait --for=condition=Established crd/sprockets.tests.fairlead.dev --timeout=30s",
+            "apply -n {ns} -f {f}/2-sprocket.yaml",
+            "get -n {ns} sprockets",
+            "get -n {ns} spr one -o json",
+            'patch -n {ns} sprocket one --type=merge -p {{"spec":{{"size":"small"}}}}',
+            "get -n {ns} sprockets",
+            "delete -n {ns} sprocket one",
+            "delete crd sprockets.tests.fairlead.dev",
         ),
         (),
-        {"1-crd.yaml": CRD, "2-gadget.yaml": GADGET},
+        {"1-crd.yaml": CRD, "2-sprocket.yaml": SPROCKET},
     ),
     Story(
         "describe",
