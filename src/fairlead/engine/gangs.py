@@ -1,58 +1,50 @@
-"""Gangs: which pods start together, how many of them, and whether they already have.
+"""Gangs: which pods start together, how many of them, and whether they have started or are evicted.
 
-The subtle thing is the size. A declared minimum is believed at once; a size taken from owners (or
-just counted) is believed only `settle_s` after the newest creation among members and owners,
-because controllers create in bursts. The size matters until the first start: from then on the gang
-is *latched* and later members bind one by one, until an eviction of the whole gang opens the latch.
+The subtle things are size and eviction. A declared minimum is believed at once; a size taken from owners (or
+just counted) is believed only `settle_s` after the newest creation among members and owners, because
+controllers create in bursts. What latches is *that the gang has started*: from then on later members bind one
+by one, while the minimum goes on following the object that declares it. An eviction covers every member: from
+the decision on, those members count as gone, although they leave one after the other, and until each of them
+is on its way out no replacement is placed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from fairlead.engine.evicted import with_its_gang
+from fairlead.engine.membership import (
+    KUBERNETES,
+    annotated_minimum,
+    gang_of,
+    group_key,
+    membership_of,
+    object_minimum,
+    started_with,
+)
 from fairlead.engine.owners import Owners
 from fairlead.kube.meta import ObjectMeta
-from fairlead.kube.pod import Pod, PodSpec
+from fairlead.kube.pod import Pod
 from fairlead.kube.workloads import PodGroup
 
-__all__ = ["MIN_MEMBER", "Gang", "Gangs", "created_at", "gang_of"]
-
-MIN_MEMBER = "pod-group-min-member"
+__all__ = ["Gang", "Gangs", "created_at"]
 
 _LOG_LIMIT = 65536
-
 _COSCHEDULING = "scheduling.x-k8s.io"
-_VOLCANO = "scheduling.volcano.sh"
-_KUBERNETES = "scheduling.k8s.io"
-
-# How annotations (or labels) spell it, and the API group of the PodGroup that goes with the spelling.
-_SPELLINGS = (
-    ("pod-group", ""),
-    ("scheduling.x-k8s.io/pod-group", _COSCHEDULING),
-    ("scheduling.k8s.io/group-name", _VOLCANO),
-    ("scheduling.volcano.sh/group-name", _VOLCANO),
-)
-
-
-def gang_of(metadata: ObjectMeta, spec: PodSpec) -> str:
-    """The name, within its namespace, of the gang that a pod or a pod template declares; or "".
-
-    >>> gang_of(ObjectMeta(labels={"pod-group": "train"}), PodSpec())
-    'train'
-    """
-    return _declared(metadata, spec)[1]
 
 
 @dataclass(frozen=True, slots=True)
 class Gang:
-    """One gang at one moment. `name` is ``namespace/name``.
+    """One gang at one moment. `name` is its key.
 
-    `minimum` is how many must be present to start (of a latched gang: had to be, when it started),
-    `settles_at` the time from which that number is believed (0: at once). `pending` are the members
-    without a node, oldest first; `running` those with one (assumed or seen) and `succeeded` those
-    that are done, both of which count as present. `unusable` is what is wrong with members that wait but
-    make no sense.
+    `minimum` is how many must be present to start, `settles_at` the time from which that number is believed
+    (0: at once), and `started_with` the minimum with which it started (0: it has not). `pending` are the
+    members without a node, oldest first; `running` those with one (assumed or seen) and `succeeded` those
+    that are done, both of which count as present. `evicted` are bound members that are to leave and are not
+    on their way out yet, `outdated` waiting members of an older revision of their workload, which do not
+    count. `unusable` is what is wrong with members that wait but make no sense, `lacks` the API group of the
+    PodGroup that its members wait for, `advice` what helps a gang that waits because of how it is declared.
     """
 
     name: str
@@ -61,9 +53,18 @@ class Gang:
     pending: tuple[Pod, ...]
     running: tuple[Pod, ...]
     succeeded: int
-    latched: bool
+    started_with: int
     schedule_timeout_s: float | None
     unusable: tuple[str, ...] = ()
+    evicted: tuple[Pod, ...] = ()
+    outdated: tuple[Pod, ...] = ()
+    lacks: str = ""
+    advice: str = ""
+
+    @property
+    def latched(self) -> bool:
+        """Whether it has started: later members are placed one by one."""
+        return self.started_with > 0
 
     @property
     def present(self) -> int:
@@ -74,6 +75,16 @@ class Gang:
     def needed(self) -> int:
         """How many pending members must be placed at once; 0 when the gang has started."""
         return 0 if self.latched else max(0, self.minimum - len(self.running) - self.succeeded)
+
+    @property
+    def healing(self) -> int:
+        """How many pending members of a started gang replace lost ones; the others are beyond its minimum."""
+        return max(0, min(self.started_with, self.minimum) - len(self.running) - self.succeeded)
+
+    @property
+    def may_start(self) -> bool:
+        """Whether nothing but room keeps its pending members from being placed."""
+        return not (self.evicted or self.lacks or self.missing())
 
     def missing(self) -> int:
         """How many members are yet to be created before it may start."""
@@ -87,14 +98,17 @@ class Gang:
 @dataclass(slots=True)
 class _Record:
     pods: dict[str, Pod] = field(default_factory=dict)  # by uid
-    latched: int = 0  # the size at which it started; 0: it has not
+    started_with: int = 0
+    evicted: dict[str, None] = field(default_factory=dict)  # uids that an eviction of the gang covers
+    begun: bool = False  # whether that eviction can no longer be taken back
+    evicted_from: int = 0  # `started_with` when it was decided
     memo: Gang | None = None
 
 
 class Gangs:
     """All gangs, kept up to date by events about pods, PodGroups and owners.
 
-    Invariant: `get` depends only on what was seen and assumed, never on the order it came in
+    Invariant: `get` depends only on what was seen, assumed and decided, never on the order it came in
     (latching excepted, which is what latching means).
     """
 
@@ -103,12 +117,15 @@ class Gangs:
         "_gang_of_uid",
         "_gang_of_unusable",
         "_groups",
+        "_one_by_one",
         "_owners",
         "_records",
         "_settle_s",
         "_unusable",
         "changed",
         "epoch",
+        "evicted",
+        "freed",
         "log",
     )
 
@@ -116,31 +133,45 @@ class Gangs:
         self._settle_s = settle_s
         self._records: dict[str, _Record] = {}
         self._gang_of_uid: dict[str, str] = {}
-        self._groups: dict[str, dict[str, PodGroup]] = {}  # gang → API group → object
-        self._owners = Owners(lambda metadata, spec: _key(metadata.namespace, gang_of(metadata, spec)))
+        self._groups: dict[str, PodGroup] = {}  # by gang
+        self._owners = Owners(gang_of)
         self._assumed: set[str] = set()
+        # Pods whose PodGroup asks for ordinary, pod by pod scheduling: gang → by uid.
+        self._one_by_one: dict[str, dict[str, Pod]] = {}
         # Members that make no sense, with what is wrong: gang → pod's key; and the gang of each of them.
         self._unusable: dict[str, dict[str, tuple[Pod, str]]] = {}
         self._gang_of_unusable: dict[str, str] = {}
-        # Names of gangs that an event touched since somebody last emptied this, in order.
+        # Gangs whose eviction was decided and is not over.
+        self.evicted: dict[str, None] = {}
+        # Pods that were members and are none any more, until the queue has taken note of it.
+        self.freed: dict[str, None] = {}
+        # Names of gangs that an event touched since the queue last emptied this, in order.
         self.changed: dict[str, None] = {}
-        # The same for who keeps answers about gangs: all names ever touched, or `epoch` was raised.
+        # The same for caches of answers about gangs: all names ever touched, or `epoch` was raised.
         self.log: list[str] = []
         self.epoch = 0
+
+    # Pods
 
     def pod_seen(self, pod: Pod) -> str:
         """Take note of a pod; the name of its gang, or ""."""
         uid = pod.metadata.uid
-        name = self.declared(pod)
+        name = gang_of(pod.metadata, pod.spec)
         before = self._gang_of_uid.get(uid, "")
         if before and before != name:
             self.pod_gone(uid)
         if not name:
             return ""
+        self._gang_of_uid[uid] = name
+        if self._is_one_by_one(name):
+            self._one_by_one.setdefault(name, {})[uid] = pod
+            return ""
         if pod.metadata.controller is not None:
             self._owners.controls(name, pod.metadata.controller.uid)
-        self._gang_of_uid[uid] = name
-        self._records.setdefault(name, _Record()).pods[uid] = pod
+        record = self._records.setdefault(name, _Record())
+        if uid not in record.pods and pod.spec.node_name:
+            self._take_over(name, record, pod)
+        record.pods[uid] = pod
         self._touch(name)
         return name
 
@@ -148,7 +179,7 @@ class Gangs:
         """A pod that makes no sense may be a member: its gang waits for it, or has it if it is running."""
         key = pod.metadata.key
         self.usable(key)
-        name = _key(pod.metadata.namespace, gang_of(pod.metadata, pod.spec))
+        name = gang_of(pod.metadata, pod.spec)
         self._gang_of_unusable[key] = name
         if name:
             self._unusable.setdefault(name, {})[key] = (pod, problem)
@@ -169,28 +200,51 @@ class Gangs:
         """Forget a pod; the name of the gang it was in, or ""."""
         name = self._gang_of_uid.pop(uid, "")
         self._assumed.discard(uid)
-        if name:
-            record = self._records[name]
-            record.pods.pop(uid, None)
-            if not record.pods:
-                del self._records[name]
-                self._owners.emptied(name)
-            self._touch(name)
+        self.freed.pop(uid, None)
+        if not name:
+            return ""
+        loose = self._one_by_one.get(name, {})
+        if loose.pop(uid, None) is not None:
+            if not loose:
+                del self._one_by_one[name]
+            return ""
+        record = self._records[name]
+        record.pods.pop(uid, None)
+        record.evicted.pop(uid, None)
+        if not record.pods:
+            del self._records[name]
+            self.evicted.pop(name, None)
+            self._owners.emptied(name)
+        self._touch(name)
         return name
+
+    def assume(self, uid: str) -> None:
+        """A member was given a node that the API does not show yet."""
+        self._assumed.add(uid)
+        self._touch(self.name_of(uid))
+
+    def unassume(self, uid: str) -> None:
+        """That did not come to be: the member waits, and no eviction need concern it."""
+        name = self.name_of(uid)
+        self._assumed.discard(uid)
+        if name:
+            self._records[name].evicted.pop(uid, None)
+        self._touch(name)
+
+    # PodGroups and owners
 
     def group_seen(self, group: PodGroup) -> None:
         """Take note of a PodGroup object of any API group."""
-        name = group.metadata.key
-        self._groups.setdefault(name, {})[_api_group(group)] = group
-        self._touch(name)
+        metadata = group.metadata
+        name = group_key(metadata.namespace, metadata.name, _api_group(group))
+        self._groups[name] = group
+        self._regroup(name)
 
-    def group_gone(self, namespace: str, name: str, api_group: str = "") -> None:
-        """Forget a PodGroup object; without `api_group`, all of that name."""
-        key = _key(namespace, name)
-        held = self._groups.get(key, {})
-        for one in [api_group] if api_group else list(held):
-            held.pop(one, None)
-        self._touch(key)
+    def group_gone(self, namespace: str, name: str, api_group: str) -> None:
+        """Forget a PodGroup object."""
+        key = group_key(namespace, name, api_group)
+        if self._groups.pop(key, None) is not None:
+            self._regroup(key)
 
     def owner_seen(self, kind: str, owner: object) -> None:
         """Take note of a Deployment, ReplicaSet, StatefulSet, Job or anything with replicas."""
@@ -202,40 +256,63 @@ class Gangs:
         for gang in self._owners.gone(kind, namespace, name):
             self._touch(gang)
 
-    def assume(self, uid: str) -> None:
-        """A member was given a node that the API does not show yet."""
-        self._assumed.add(uid)
-        self._touch(self._gang_of_uid.get(uid, ""))
-
-    def unassume(self, uid: str) -> None:
-        """That did not come to be."""
-        self._assumed.discard(uid)
-        self._touch(self._gang_of_uid.get(uid, ""))
+    # Starting and evicting
 
     def latch(self, name: str) -> None:
         """The gang has started: from now on members bind one by one."""
         gang = self.get(name)
         if gang is not None and not gang.latched:
-            self._records[name].latched = max(1, gang.minimum)
+            self._records[name].started_with = max(1, gang.minimum)
             self._touch(name)
 
-    def unlatch(self, name: str) -> None:
-        """The gang was evicted as a whole: it starts again as a whole."""
-        if name in self._records:
-            self._records[name].latched = 0
-            self._touch(name)
+    def evict(self, name: str, uids: Iterable[str]) -> None:
+        """The gang is to leave whole: these are the members that the decision covers.
+
+        They count as gone from now on. Until `begin` the decision can be taken back by `spare`.
+        """
+        record = self._records[name]
+        if not record.evicted:
+            record.evicted_from, record.begun = record.started_with, False
+        record.started_with = 0
+        record.evicted.update(dict.fromkeys(uids))
+        self.evicted[name] = None
+        self._touch(name)
+
+    def begin(self, name: str) -> None:
+        """The first member is being evicted: from now on the decision holds, whatever it was made for."""
+        if name in self.evicted:
+            self._records[name].begun = True
+
+    def has_begun(self, name: str) -> bool:
+        """Whether the gang's eviction can no longer be taken back."""
+        return name in self.evicted and self._records[name].begun
+
+    def covers(self, name: str, uid: str) -> bool:
+        """Whether the gang is evicted, and the pod with it."""
+        return name in self.evicted and uid in self._records[name].evicted
+
+    def spare(self, name: str) -> None:
+        """The members that are left stay: the gang goes on as it was, and heals if some are gone."""
+        gang = self.get(name)
+        if gang is None or name not in self.evicted:
+            return
+        record = self._records[name]
+        record.started_with = record.evicted_from or (max(1, gang.minimum) if record.begun else 0)
+        record.evicted.clear()
+        del self.evicted[name]
+        self._touch(name)
+
+    # Questions
 
     def name_of(self, uid: str) -> str:
         """The gang of the pod with this UID, or ""."""
-        return self._gang_of_uid.get(uid, "")
+        name = self._gang_of_uid.get(uid, "")
+        return "" if name and uid in self._one_by_one.get(name, ()) else name
 
     def declared(self, pod: Pod) -> str:
         """The gang that a pod declares, seen or not; "" for none."""
-        api_group, name = _declared(pod.metadata, pod.spec)
-        if not name:
-            return ""
-        key = _key(pod.metadata.namespace, name)
-        return "" if api_group == _KUBERNETES and self._one_by_one(key) else key
+        name = gang_of(pod.metadata, pod.spec)
+        return "" if self._is_one_by_one(name) else name
 
     def get(self, name: str) -> Gang | None:
         """The gang as it stands, None when it has no members."""
@@ -243,24 +320,49 @@ class Gangs:
         if record is None:
             return None
         if record.memo is None:
-            record.memo = self._read(name, record)
-            record.latched = record.memo.minimum if record.memo.latched else 0
+            record.memo = gang = self._read(name, record)
+            record.started_with = gang.started_with
+            if record.evicted and not gang.evicted:
+                record.evicted.clear()
+                self.evicted.pop(name, None)
         return record.memo
 
     def names(self) -> Iterable[str]:
         """All gangs that have members, in order of name."""
         return sorted(self._records)
 
+    def _take_over(self, name: str, record: _Record, pod: Pod) -> None:
+        """A bound member that was not known before may be part of an eviction that another scheduler began.
+
+        As long as a marked member is not on its way out, no other member was placed since the decision: so
+        all that run are covered by it. Only members that a controller recreates are, if they are not marked
+        themselves: a bare pod is not deleted for a gang that could not be completed.
+        """
+        if pod.metadata.deletion_timestamp is not None or pod.terminal:
+            return
+        marked = with_its_gang(pod)
+        if marked and not record.evicted:
+            others = [
+                uid for uid, one in record.pods.items() if one.spec.node_name and one.metadata.controller
+            ]
+            self.evict(name, (*others, pod.metadata.uid))
+            record.begun = True
+        elif marked or (record.evicted and pod.metadata.controller is not None):
+            record.evicted[pod.metadata.uid] = None
+
     def _read(self, name: str, record: _Record) -> Gang:
         pending: list[Pod] = []
         running: list[Pod] = []
+        evicted: list[Pod] = []
         succeeded = 0
-        for pod in record.pods.values():
+        for uid, pod in record.pods.items():
             if pod.status.phase == "Succeeded":
                 succeeded += 1
             elif pod.terminal or pod.metadata.deletion_timestamp is not None:
                 continue
-            elif pod.spec.node_name or pod.metadata.uid in self._assumed:
+            elif uid in record.evicted:
+                evicted.append(pod)
+            elif pod.spec.node_name or uid in self._assumed:
                 running.append(pod)
             elif not pod.spec.scheduling_gates:
                 pending.append(pod)
@@ -271,17 +373,27 @@ class Gangs:
                 succeeded += 1
             elif not pod.terminal:
                 waiting.append(problem)
-        pending.sort(key=lambda pod: (created_at(pod.metadata), pod.metadata.name))
-        running.sort(key=lambda pod: (created_at(pod.metadata), pod.metadata.name))
-        present = len(pending) + len(running) + succeeded + len(waiting)
-        minimum, settles_at, timeout_s = self._size(name, record, present)
-        started = len(running) + succeeded
-        if record.latched and started:
-            minimum, settles_at, latched = record.latched, 0.0, True
-        else:
-            # Seen bound at its declared size, after a restart say: it has started.
-            bound = succeeded + sum(1 for pod in running if pod.spec.node_name)
-            latched = bound >= minimum > 0 and settles_at == 0.0
+        for pods in (pending, running, evicted):
+            pods.sort(key=lambda pod: (created_at(pod.metadata), pod.metadata.name))
+        group = self._groups.get(name)
+        held = succeeded + len(running)
+        outdated: list[Pod] = []
+        if not held and pending:
+            pending, outdated = self._current(name, group, pending, len(waiting))
+        present = held + len(pending) + len(waiting)
+        members = pending if outdated else record.pods.values()
+        minimum, settles_at = self._size(name, group, members, present)
+        started = self._started_with(record, running, held, minimum, declared=settles_at == 0.0)
+        if started and settles_at:
+            # Taken from owners it may shrink with them, but what was added since comes beyond it.
+            minimum = min(minimum, started) if self._owners.desired(name)[0] else started
+            settles_at = 0.0
+        lacks = ""
+        advice = ""
+        if not started and pending:
+            lacks = self._lacks(group, pending[0])
+            if minimum > present or any(map(self._owners.is_outdated, pending)):
+                advice = self._owners.advice(pending)
         return Gang(
             name,
             minimum,
@@ -289,39 +401,84 @@ class Gangs:
             tuple(pending),
             tuple(running),
             succeeded,
-            latched,
-            timeout_s,
+            started,
+            group.spec.schedule_timeout_seconds if group is not None else None,
             tuple(waiting),
+            tuple(evicted),
+            tuple(outdated),
+            lacks,
+            advice,
         )
 
-    def _size(self, name: str, record: _Record, present: int) -> tuple[int, float, float | None]:
-        group = self._group(name, record.pods.values())
-        timeout_s = group.spec.schedule_timeout_seconds if group is not None else None
-        declared = _minimum(group)
-        if not declared:
-            declared = max((_annotated(pod.metadata.annotations) for pod in record.pods.values()), default=0)
+    def _current(
+        self, name: str, group: PodGroup | None, pending: list[Pod], waiting: int
+    ) -> tuple[list[Pod], list[Pod]]:
+        """While every member waits: those that count, and those of an older revision of their workload.
+
+        The older ones count where the newer ones are not enough yet: a workload that was edited keeps its
+        place until its replacements are complete.
+        """
+        older = [pod for pod in pending if self._owners.is_outdated(pod)]
+        if not older:
+            return pending, []
+        newer = [pod for pod in pending if pod not in older]
+        minimum, _ = self._size(name, group, newer, len(newer) + waiting) if newer else (1, 0.0)
+        return (newer, older) if len(newer) + waiting >= minimum else (pending, [])
+
+    def _started_with(
+        self, record: _Record, running: list[Pod], held: int, minimum: int, *, declared: bool
+    ) -> int:
+        """The minimum with which the gang started; 0 when it has not."""
+        if not held:
+            return 0
+        if record.started_with:
+            return record.started_with
+        # Seen bound at the size it was started with, or at its declared size, after a restart say.
+        bound = held - sum(1 for pod in running if not pod.spec.node_name)
+        recorded = max(map(started_with, running), default=0)
+        if recorded and bound >= recorded:
+            return recorded
+        return minimum if declared and bound >= minimum > 0 else 0
+
+    def _size(
+        self, name: str, group: PodGroup | None, pods: Iterable[Pod], present: int
+    ) -> tuple[int, float]:
+        """The minimum, and the time from which it is believed."""
+        declared = object_minimum(group) or max(map(annotated_minimum, pods), default=0)
         if declared:
-            return declared, 0.0, timeout_s
-        newest = max(created_at(pod.metadata) for pod in record.pods.values())
+            return declared, 0.0
+        newest = max(created_at(pod.metadata) for pod in pods)
         desired, owners_newest = self._owners.desired(name)
-        settles_at = max(newest, owners_newest) + self._settle_s
-        return desired or present, settles_at, timeout_s
+        return desired or present, max(newest, owners_newest) + self._settle_s
 
-    def _group(self, name: str, pods: Iterable[Pod]) -> PodGroup | None:
-        known = self._groups.get(name)
-        if not known:
-            return None
-        for pod in pods:
-            api_group = _declared(pod.metadata, pod.spec)[0]
-            if api_group in known:
-                return known[api_group]
-        return known[min(known)]
+    @staticmethod
+    def _lacks(group: PodGroup | None, pod: Pod) -> str:
+        membership = membership_of(pod.metadata, pod.spec)
+        if group is not None or membership is None or not membership.needs_object:
+            return ""
+        return membership.api_group
 
-    def _one_by_one(self, name: str) -> bool:
+    def _is_one_by_one(self, name: str) -> bool:
         # Kubernetes' own PodGroup with the basic policy asks for ordinary, pod by pod scheduling.
-        group = self._groups.get(name, {}).get(_KUBERNETES)
+        group = self._groups.get(name)
         policy = group.spec.scheduling_policy if group is not None else None
-        return policy is not None and policy.gang is None
+        return policy is not None and policy.gang is None and name.endswith(f"@{KUBERNETES}")
+
+    def _regroup(self, name: str) -> None:
+        """A PodGroup came, changed or went: its pods may be a gang now, or not any more."""
+        if self._is_one_by_one(name):
+            record = self._records.get(name)
+            for uid, pod in list(record.pods.items()) if record is not None else ():
+                assumed = uid in self._assumed
+                self.pod_gone(uid)
+                self.pod_seen(pod)
+                self.freed[uid] = None
+                if assumed:
+                    self._assumed.add(uid)
+        else:
+            for pod in list(self._one_by_one.pop(name, {}).values()):
+                self.pod_seen(pod)
+        self._touch(name)
 
     def _touch(self, name: str) -> None:
         if name:
@@ -340,36 +497,5 @@ def created_at(metadata: ObjectMeta) -> float:
     return metadata.creation_timestamp.timestamp() if metadata.creation_timestamp else 0.0
 
 
-def _declared(metadata: ObjectMeta, spec: PodSpec) -> tuple[str, str]:
-    """(API group of the PodGroup that the spelling belongs to, gang name)."""
-    if spec.scheduling_group is not None and spec.scheduling_group.pod_group_name:
-        return _KUBERNETES, spec.scheduling_group.pod_group_name
-    for marks in (metadata.annotations, metadata.labels):
-        if marks:
-            for spelling, api_group in _SPELLINGS:
-                name = marks.get(spelling)
-                if name:
-                    return api_group, name
-    return "", ""
-
-
-def _key(namespace: str, name: str) -> str:
-    return f"{namespace}/{name}" if name else ""
-
-
 def _api_group(group: PodGroup) -> str:
     return group.api_version.partition("/")[0] if "/" in group.api_version else _COSCHEDULING
-
-
-def _minimum(group: PodGroup | None) -> int:
-    if group is None:
-        return 0
-    policy = group.spec.scheduling_policy
-    if policy is not None and policy.gang is not None:
-        return max(0, policy.gang.min_count)
-    return max(0, group.spec.min_member or 0)
-
-
-def _annotated(annotations: Mapping[str, str]) -> int:
-    text = annotations.get(MIN_MEMBER, "").strip()
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0

@@ -1,42 +1,49 @@
-"""How many pods the owners of a gang want: the sum over *all* owners whose template names it.
+"""How many pods the owners of a gang want, and which of its pods are of an older revision.
 
-A gang split over three one-replica Deployments wants three pods. The subtle thing: a Deployment and
-its ReplicaSets say the same number twice, so a ReplicaSet counts only when no known Deployment that
-names the gang owns it.
+The number is the sum over *all* owners whose template names the gang: one that is split over three
+one-replica Deployments wants three pods. The subtle thing: a Deployment and its ReplicaSets say the same
+number twice, so a ReplicaSet counts only when no known Deployment that names the gang owns it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fairlead.kube.meta import ObjectMeta
-from fairlead.kube.pod import PodSpec
-from fairlead.kube.workloads import Job, Workload
+from fairlead.kube.pod import Pod, PodSpec
+from fairlead.kube.workloads import DEPLOYMENT_REVISION, Job, Workload
 
 __all__ = ["Owners"]
+
+_STATEFUL_SET_REVISION = "controller-revision-hash"
 
 
 @dataclass(frozen=True, slots=True)
 class _Owner:
     kind: str
+    name: str
     uid: str
     gang: str  # what its template names, or ""
     desired: int
     created: float
     parent: str  # uid of the Deployment that owns a ReplicaSet
+    revision: tuple[int, float]  # of a ReplicaSet: larger is newer
+    updates_to: str  # the revision that a StatefulSet rolls out
+    at_once: bool  # whether it creates all of its pods together
 
 
 class Owners:
     """Owners by key, and by the gang that their template names or that their pods are in."""
 
-    __slots__ = ("_by_gang", "_by_uid", "_controllers", "_controls", "_gang_of", "_known")
+    __slots__ = ("_by_gang", "_by_uid", "_children", "_controllers", "_controls", "_gang_of", "_known")
 
     def __init__(self, gang_of: Callable[[ObjectMeta, PodSpec], str]) -> None:
         self._gang_of = gang_of
         self._known: dict[tuple[str, str, str], _Owner] = {}
         self._by_uid: dict[str, _Owner] = {}
         self._by_gang: dict[str, dict[str, None]] = {}  # gang → uids
+        self._children: dict[str, dict[str, None]] = {}  # uid of a Deployment → uids of its ReplicaSets
         self._controls: dict[str, dict[str, None]] = {}  # owner uid → gangs that its pods are in
         self._controllers: dict[str, dict[str, None]] = {}  # the same the other way round
 
@@ -56,16 +63,26 @@ class Owners:
             template.spec,
         )
         parent = metadata.controller if kind == "ReplicaSet" else None
+        created = metadata.creation_timestamp.timestamp() if metadata.creation_timestamp else 0.0
         entry = _Owner(
             kind,
+            metadata.name,
             metadata.uid or f"{kind}/{metadata.key}",
             named,
             owner.desired,
-            metadata.creation_timestamp.timestamp() if metadata.creation_timestamp else 0.0,
+            created,
             parent.uid if parent is not None and parent.kind == "Deployment" else "",
+            (_number(metadata.annotations.get(DEPLOYMENT_REVISION, "")), created),
+            owner.status.update_revision if isinstance(owner, Workload) else "",
+            _creates_at_once(kind, owner),
         )
         self._known[kind, metadata.namespace, metadata.name] = entry
         self._by_uid[entry.uid] = entry
+        if entry.parent:
+            self._children.setdefault(entry.parent, {})[entry.uid] = None
+            # Which of a Deployment's pods are outdated may have changed with its newest ReplicaSet.
+            siblings = self._children[entry.parent]
+            touched += [gang for uid in siblings for gang in self._gangs(self._by_uid[uid])]
         for gang in self._gangs(entry):
             self._by_gang.setdefault(gang, {})[entry.uid] = None
             touched.append(gang)
@@ -100,12 +117,54 @@ class Owners:
         newest = max((owner.created for owner in owners), default=0.0)
         return sum(owner.desired for owner in counted), newest
 
+    def is_outdated(self, pod: Pod) -> bool:
+        """Whether the pod is of an older revision of its Deployment or StatefulSet."""
+        controller = pod.metadata.controller
+        owner = self._by_uid.get(controller.uid) if controller is not None else None
+        if owner is None:
+            return False
+        if owner.kind == "StatefulSet":
+            revision = pod.metadata.labels.get(_STATEFUL_SET_REVISION, "")
+            return bool(revision and owner.updates_to) and revision != owner.updates_to
+        siblings = self._children.get(owner.parent, ()) if owner.parent else ()
+        return any(self._by_uid[uid].revision > owner.revision for uid in siblings)
+
+    def advice(self, pending: Sequence[Pod]) -> str:
+        """What would help a gang whose members are not created together; "" where that is not the trouble."""
+        found: dict[str, None] = {}
+        for pod in pending:
+            controller = pod.metadata.controller
+            owner = self._by_uid.get(controller.uid) if controller is not None else None
+            if owner is None:
+                continue
+            updated = self.is_outdated(pod)
+            owner = self._by_uid.get(owner.parent, owner)
+            if owner.at_once and not (updated and owner.kind == "StatefulSet"):
+                continue
+            if owner.kind == "Deployment" and updated:
+                found[f"Deployment {owner.name} replaces waiting pods one by one: use strategy: Recreate"] = (
+                    None
+                )
+            elif owner.kind == "StatefulSet" and owner.at_once:
+                one_by_one = f"StatefulSet {owner.name} replaces waiting pods one by one"
+                found[f"{one_by_one}: delete its pods of the older revision"] = None
+            elif owner.kind == "StatefulSet" and owner.desired > 1:
+                in_turn = f"StatefulSet {owner.name} creates a pod only after the one before is ready"
+                cure = "delete it with --cascade=orphan and create it with podManagementPolicy: Parallel"
+                found[f"{in_turn}: {cure}"] = None
+        return "; ".join(found)
+
     def _drop(self, kind: str, namespace: str, name: str, *, but: str = "") -> list[str]:
         """Take an owner out; what its pods are in stays known if it is only about to change (`but`)."""
         entry = self._known.pop((kind, namespace, name), None)
         if entry is None:
             return []
         self._by_uid.pop(entry.uid, None)
+        if entry.parent:
+            siblings = self._children[entry.parent]
+            del siblings[entry.uid]
+            if not siblings:
+                del self._children[entry.parent]
         touched = self._gangs(entry)
         for gang in touched:
             self._by_gang.get(gang, {}).pop(entry.uid, None)
@@ -124,3 +183,18 @@ class Owners:
         found = dict.fromkeys([owner.gang] if owner.gang else [])
         # A template that names a gang is the truth; what its pods are in is asked only without one.
         return list(found or self._controls.get(owner.uid, {}))
+
+
+def _creates_at_once(kind: str, owner: Workload | Job) -> bool:
+    """Whether all pods of an owner are created together, whatever becomes of the first of them."""
+    if not isinstance(owner, Workload):
+        return True
+    if kind == "StatefulSet":
+        return owner.spec.pod_management_policy == "Parallel"
+    return kind != "Deployment" or (
+        owner.spec.strategy is not None and owner.spec.strategy.type == "Recreate"
+    )
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0

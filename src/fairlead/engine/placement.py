@@ -44,7 +44,7 @@ def group(room: Room, pods: Sequence[Pod]) -> list[Group]:
 
 
 def place_together(room: Room, groups: Sequence[Group], needed: int, mask: Bools | None) -> Placement | None:
-    """Place at least `needed` of the pods, and leave them placed; None, and nothing placed, otherwise."""
+    """Place `needed` of the pods, and leave them placed; None, and nothing placed, otherwise."""
     snapshot = room.snapshot
     if len(groups) > 1:
         groups = sorted(groups, key=lambda each: _ease(room, each))
@@ -85,8 +85,9 @@ def _attempt(room: Room, groups: Sequence[Group], needed: int, mask: Bools | Non
     with snapshot.trial() as trial:
         for each in groups:
             within = both(mask, room.without_nominated(each.cls))
-            slots = snapshot.place_run(each.cls, each.pods, mask=within)
-            placed += [(pod, slot) for pod, slot in zip(each.pods, slots, strict=True) if slot >= 0]
+            pods = each.pods[: needed - len(placed)]
+            slots = snapshot.place_run(each.cls, pods, mask=within)
+            placed += [(pod, slot) for pod, slot in zip(pods, slots, strict=True) if slot >= 0]
             left -= len(each.pods)
             if len(placed) + left < needed:
                 return None

@@ -134,7 +134,7 @@ class Planner:
         ]
 
     def gang(self, unit: Unit, now: float) -> Outcome:
-        """Plan a gang: at least as many members as it needs, or none."""
+        """Plan a gang: as many members as it needs, or none."""
         groups = group(self.room, unit.members)
         mask = self._open(unit, now)
         with self.room.seen_by(unit.id, unit.priority):

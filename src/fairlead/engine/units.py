@@ -1,8 +1,8 @@
 """Units: what is placed as a whole, one pod or one gang, and how pods become units.
 
-A gang that has not started is one unit; the members of one that has are units of their own. The
-subtle thing is what a gang's unit must place: as many members as it lacks to its minimum, while the
-members above that come along when there is room for them.
+A gang that has not started is one unit; the members of one that has are units of their own. The subtle
+thing is what a gang's unit places: as many members as it lacks to its minimum, whichever of them fit. Those
+beyond that are units of their own once it has started, and come after every unit that waits for its minimum.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fairlead.engine.gangs import Gang, created_at
-from fairlead.engine.order import QueueOrder, Rank, rank
+from fairlead.engine.membership import shown
+from fairlead.engine.order import QueueOrder, Rank, Stage, rank
 from fairlead.kube.pod import Pod
 
 __all__ = ["Unit", "gang_unit", "pod_unit"]
@@ -21,8 +22,8 @@ __all__ = ["Unit", "gang_unit", "pod_unit"]
 class Unit:
     """A unit that waits. `id` is stable while it waits; `name` is what messages call it.
 
-    At least `needed` of `members` are placed at once, or none. `gang` is the gang's name, also for a
-    single member of one that has started. `since` is when it began to wait.
+    `needed` of `members` are placed at once, or none. `gang` is the gang's key, also for a single member of
+    one that has started. `since` is when it began to wait, `advice` what is said when it is held.
     """
 
     id: str
@@ -33,11 +34,17 @@ class Unit:
     since: float
     rank: Rank
     gang: str = ""
+    advice: str = ""
 
     @property
     def whole(self) -> bool:
         """Whether it is a gang that starts together, rather than one pod."""
         return self.id.startswith("gang:")
+
+    @property
+    def partly_runs(self) -> bool:
+        """Whether it is a gang of which some members are bound: it is finished before others start."""
+        return self.whole and self.rank[1] == Stage.RUNS
 
     @property
     def may_preempt(self) -> bool:
@@ -55,12 +62,12 @@ class Unit:
         return longest
 
 
-def pod_unit(pod: Pod, priority: int, order: QueueOrder, gang: str = "") -> Unit:
-    """The unit of a pod on its own. A late member of a running gang counts as what runs: it heals."""
+def pod_unit(pod: Pod, priority: int, order: QueueOrder, gang: str = "", stage: Stage = Stage.WAITS) -> Unit:
+    """The unit of a pod on its own, in a gang that has started or in none."""
     since = created_at(pod.metadata)
     place = rank(
         priority=priority,
-        waits=not gang,
+        stage=stage,
         size=1,
         created=since,
         name=f"{pod.metadata.key}/{pod.metadata.uid}",
@@ -75,10 +82,13 @@ def gang_unit(gang: Gang, priority: Callable[[Pod], int], order: QueueOrder) -> 
     since = min(created_at(pod.metadata) for pod in gang.pending)
     place = rank(
         priority=lowest,
-        waits=not gang.running,
+        stage=Stage.RUNS if gang.running else Stage.WAITS,
         size=max(gang.needed, 1),
         created=since,
         name=gang.name,
         order=order,
     )
-    return Unit(f"gang:{gang.name}", gang.name, gang.pending, gang.needed, lowest, since, place, gang.name)
+    name = shown(gang.name)
+    return Unit(
+        f"gang:{gang.name}", name, gang.pending, gang.needed, lowest, since, place, gang.name, gang.advice
+    )

@@ -17,7 +17,9 @@ from fairlead.engine.core.actions import Action, BindPod, EvictPod, ReleasePod
 from fairlead.engine.core.core import Core
 from fairlead.engine.core.events import Event, Gone, PoliciesAre, Seen, Unread
 from fairlead.engine.core.state import State
+from fairlead.engine.evicted import is_preempted
 from fairlead.engine.gangs import created_at
+from fairlead.engine.membership import shown
 from fairlead.engine.plan import Bind, Eviction, Hold, Plan, Preemption
 from fairlead.engine.preemption import Preemption as Search
 from fairlead.engine.settings import Settings
@@ -127,7 +129,10 @@ def preempt(cluster: Cluster, pod: Pod) -> Preemption:
         if (
             nominated >= 0
             and not verdicts.unresolvable[nominated]
-            and any(placed.leaving and placed.priority < priority for placed in snapshot.pods_on(nominated))
+            and any(
+                placed.leaving and placed.priority < priority and is_preempted(placed.pod)
+                for placed in snapshot.pods_on(nominated)
+            )
         ):
             reason = "not eligible due to a terminating pod on the nominated node."
             return Preemption(None, reason=reason)
@@ -204,7 +209,7 @@ def _holds(cluster: Cluster, core: Core) -> Iterator[Hold]:
 
 def _gangs(core: Core, cluster: Cluster) -> dict[str, str]:
     return {
-        pod.metadata.key: gang
+        pod.metadata.key: shown(gang)
         for pod in sorted(_pods(cluster), key=lambda pod: pod.metadata.key)
         if (gang := core.state.gangs.declared(pod))
     }

@@ -9,6 +9,7 @@ from fairlead.kube.pod import PodSpec
 from fairlead.kube.selectors import LabelSelector
 
 __all__ = [
+    "DEPLOYMENT_REVISION",
     "DeviceClass",
     "Job",
     "JobSpec",
@@ -26,6 +27,10 @@ __all__ = [
     "Workload",
     "WorkloadSpec",
 ]
+
+
+DEPLOYMENT_REVISION = "deployment.kubernetes.io/revision"
+"""Annotation on ReplicaSets: the newest revision of a Deployment has the highest number."""
 
 
 class PodTemplate(Object, frozen=True, gc=False):
@@ -48,7 +53,7 @@ class RollingUpdate(Object, frozen=True, gc=False):
 
 
 class UpdateStrategy(Object, frozen=True, gc=False):
-    """When a StatefulSet makes its pods anew: by itself, or (OnDelete) when somebody deletes them."""
+    """How a workload replaces pods of an older revision: one by one, all (Recreate), or OnDelete."""
 
     type: str = ""
     rolling_update: RollingUpdate | None = None
@@ -62,6 +67,10 @@ class WorkloadSpec(Object, frozen=True, gc=False):
     template: PodTemplate = PodTemplate()
     ordinals: Ordinals | None = None
     update_strategy: UpdateStrategy | None = None
+    """A StatefulSet's."""
+    strategy: UpdateStrategy | None = None
+    """A Deployment's."""
+    pod_management_policy: str = ""
 
 
 class WorkloadStatus(Object, frozen=True, gc=False):

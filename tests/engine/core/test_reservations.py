@@ -81,3 +81,66 @@ def test_a_unit_that_could_never_fit_reserves_nothing():
     world = Running(Settings())
     world.add(node("n", cpu=2), pod("huge", 64), pod("busy", on="n")).after(700)
     assert world.core.state.room.reservations == {}
+
+
+def stream_past(world: Running, started: str, *, step_s: float = 30.0, elsewhere: bool = False) -> int | None:
+    """One small pod ends and another arrives, again and again; the step at which a pod called so started."""
+    for step in range(100):
+        oldest = min((key for key in world.bound if "/s" in key), default=None)
+        if oldest is not None:
+            world.remove(oldest.partition("/")[2])
+        world.add(pod(f"s{step:03}", created=world.now)).after(step_s)
+        if elsewhere:
+            world.add(node("far", cpu=1, labels={"turn": str(step)}, taints=[TAINT]))
+        if any(f"/{started}" in key for key in world.bound):
+            return step
+    return None
+
+
+TAINT = {"key": "keep", "value": "off", "effect": "NoSchedule"}
+
+
+def test_a_gang_with_several_members_on_one_node_is_not_starved_by_small_pods():
+    world = running(None, node("n", cpu=4), *(pod(f"s-{i}", created=i) for i in range(4)))
+    world.add(*gang(4, created=50)).after(650)
+    assert stream_past(world, "big") is not None
+    assert len([key for key in world.bound if "/big" in key]) == 4
+
+
+def test_a_gang_of_unequal_members_has_room_kept_for_all_of_them():
+    members = [
+        pod("big0", 3, gang="big", minimum=3),
+        *(pod(f"big{i}", 1, gang="big", minimum=3) for i in (1, 2)),
+    ]
+    world = running(None, node("n", cpu=5), *(pod(f"s-{i}", created=i) for i in range(5)), *members)
+    assert stream_past(world.after(650), "big") is not None
+
+
+def test_a_reservation_survives_changes_of_other_nodes():
+    world = running(None, *(node(f"n{i}", cpu=1) for i in range(3)), node("far", cpu=1, taints=[TAINT]))
+    world.add(*(pod(f"s-{i}", created=i) for i in range(3)), *gang(3, created=50)).after(650)
+    assert stream_past(world, "big", elsewhere=True) is not None
+
+
+def test_a_reservation_is_made_and_kept_while_its_unit_is_in_backoff():
+    world = running(None, node("n", cpu=2), node("m", cpu=2), pod("a", 2, on="n"), pod("b", 2, on="m"))
+    world.add(*gang(4, created=50)).after(600)
+    (reservation,) = world.core.state.room.reservations.values()
+    # Room for two of four: the gang is tried, held again and rests.
+    world.remove("a")
+    world.add(node("far", cpu=1, taints=[TAINT]), pod("s", created=world.now))
+    assert world.core.state.room.reservations == {0: reservation}
+    assert "default/s" not in world.bound
+
+
+def test_a_reservation_moves_when_its_unit_can_no_longer_fit_on_its_nodes():
+    busy = [pod(name, 2, on=on) for name, on in (("a", "n"), ("b", "m"))]
+    world = running(
+        None, node("n", cpu=2), node("m", cpu=4), *busy, pod("c", 2, on="m"), pod("big", 2)
+    ).after(610)
+    (reservation,) = world.core.state.room.reservations.values()
+    (kept,) = reservation.nodes
+    other = "m" if kept == "n" else "n"
+    world.add(node(kept, cpu=1)).after(5)
+    (reservation,) = world.core.state.room.reservations.values()
+    assert reservation.nodes == (other,)

@@ -58,12 +58,36 @@ def test_who_may_not_preempt_is_told_so():
     )
 
 
-def test_who_was_promised_a_node_that_others_are_leaving_picks_no_new_victims():
+@pytest.mark.parametrize(
+    "condition",
+    [
+        {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"},
+        {"type": "fairlead.dev/Evicted", "status": "True", "reason": "Pod"},
+    ],
+)
+def test_a_pod_with_a_nominated_node_that_preempted_pods_leave_picks_no_new_victims(condition):
     leaving = pod("a", 4, on="n", priority=1, terminating=True)
+    leaving["status"]["conditions"] = [condition]
     assert told(node("n"), leaving, pod("x", 4, priority=5, nominated="n")) == (
         f"0/1 nodes are available: 1 Insufficient cpu. {OWN}"
         "not eligible due to a terminating pod on the nominated node."
     )
+
+
+@pytest.mark.parametrize(
+    "conditions",
+    [
+        [],
+        [{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}],
+        [{"type": "DisruptionTarget", "status": "False", "reason": "PreemptionByScheduler"}],
+    ],
+)
+def test_pods_that_leave_the_nominated_node_for_another_reason_do_not_keep_a_pod_from_preempting(conditions):
+    leaving = pod("a", 4, on="n", priority=1, terminating=True)
+    leaving["status"]["conditions"] = conditions
+    world = running(None, node("n"), node("m"), leaving, pod("b", 4, on="m", priority=0))
+    world.add(pod("x", 4, priority=5, nominated="n"))
+    assert world.evicted == ["default/b"]
 
 
 def test_who_was_refused_before_any_node_was_looked_at_is_told_what_kube_scheduler_tells():

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from fairlead.engine.gangs import Gangs
+from fairlead.engine.membership import KUBERNETES, STARTED_WITH, shown
 from fairlead.kube.decode import convert
 from fairlead.kube.workloads import Job, PodGroup, Workload
 from support.units import EPOCH, pod, pod_group, typed, workload
 
 T0 = EPOCH.timestamp()
+VOLCANO = "scheduling.volcano.sh/v1beta1"
 
 
 def gangs(*objects: dict) -> Gangs:
@@ -27,6 +29,13 @@ def gangs(*objects: dict) -> Gangs:
     return found
 
 
+def basic(name: str) -> dict:
+    """A PodGroup of Kubernetes' own whose pods are scheduled one by one."""
+    group = pod_group(name, 0, f"{KUBERNETES}/v1alpha2")
+    group["spec"] = {"schedulingPolicy": {"basic": {}}}
+    return group
+
+
 @pytest.mark.parametrize(
     "marks",
     [
@@ -40,7 +49,50 @@ def gangs(*objects: dict) -> Gangs:
     ],
 )
 def test_every_spelling_in_the_field_declares_a_gang(marks):
-    assert list(gangs(pod("a", **marks)).names()) == ["default/g"]
+    assert [shown(name) for name in gangs(pod("a", **marks)).names()] == ["default/g"]
+
+
+def test_pod_groups_of_two_projects_with_one_name_are_two():
+    volcano = {"annotations": {"scheduling.volcano.sh/group-name": "g"}}
+    plain = {"labels": {"scheduling.x-k8s.io/pod-group": "g"}}
+    found = gangs(
+        pod_group("g", 2, VOLCANO),
+        pod_group("g", 3),
+        pod("a", **volcano),
+        pod("b", **volcano),
+        pod("c", **plain),
+    )
+    assert {name: found.get(name).minimum for name in found.names()} == {
+        "default/g": 3,
+        "default/g@scheduling.volcano.sh": 2,
+    }
+    found.group_gone("default", "g", "scheduling.volcano.sh")
+    assert found.get("default/g").minimum == 3
+    assert found.get("default/g@scheduling.volcano.sh").lacks == "scheduling.volcano.sh"
+
+
+@pytest.mark.parametrize(
+    ("marks", "waits"),
+    [
+        ({"annotations": {"scheduling.volcano.sh/group-name": "g"}}, True),
+        ({"schedulingGroup": {"podGroupName": "g"}}, True),
+        ({"labels": {"scheduling.x-k8s.io/pod-group": "g"}}, False),
+        ({"annotations": {"pod-group": "g"}}, False),
+    ],
+)
+def test_members_wait_for_their_pod_group_where_the_declaration_names_one(marks, waits):
+    (name,) = gangs(pod("a", **marks)).names()
+    assert bool(gangs(pod("a", **marks)).get(name).lacks) == waits
+
+
+def test_pods_of_a_basic_group_wait_for_it_and_then_are_no_gang():
+    found = gangs(pod("a", schedulingGroup={"podGroupName": "g"}))
+    assert not found.get(f"default/g@{KUBERNETES}").may_start
+    found.group_seen(convert(basic("g"), PodGroup))
+    assert list(found.names()) == []
+    assert list(found.freed) == ["uid-default-a"]
+    found.group_gone("default", "g", KUBERNETES)
+    assert not found.get(f"default/g@{KUBERNETES}").may_start
 
 
 def test_a_gang_is_named_within_its_namespace():
@@ -58,7 +110,8 @@ def test_a_gang_is_named_within_its_namespace():
     ],
 )
 def test_the_objects_minimum_is_believed_at_once(api, marks):
-    gang = gangs(pod_group("g", 3, api), pod("a", **marks)).get("default/g")
+    found = gangs(pod_group("g", 3, api), pod("a", **marks))
+    (gang,) = map(found.get, found.names())
     assert (gang.minimum, gang.settles_at, gang.missing()) == (3, 0.0, 2)
 
 
@@ -68,9 +121,7 @@ def test_the_annotated_minimum_is_believed_at_once():
 
 
 def test_kubernetes_own_basic_policy_is_no_gang():
-    group = pod_group("g", 3, "scheduling.k8s.io/v1alpha2")
-    group["spec"] = {"schedulingPolicy": {"basic": {}}}
-    assert list(gangs(group, pod("a", schedulingGroup={"podGroupName": "g"})).names()) == []
+    assert list(gangs(basic("g"), pod("a", schedulingGroup={"podGroupName": "g"})).names()) == []
 
 
 def test_the_schedule_timeout_of_the_object_is_kept():
@@ -159,11 +210,31 @@ def test_a_running_gang_that_loses_a_member_heals_without_waiting_for_all():
 def test_an_evicted_gang_starts_again_as_a_whole():
     found = gangs(*(pod(name, gang="g", minimum=2, on="n") for name in "ab"))
     assert found.get("default/g").latched
-    found.unlatch("default/g")
+    found.evict("default/g", [f"uid-default-{name}" for name in "ab"])
     for name in "ab":
         found.pod_gone(f"uid-default-{name}")
         found.pod_seen(typed(pod(name + "2", gang="g", minimum=2)))
-    assert found.get("default/g").needed == 2
+        assert found.get("default/g").needed == 2
+        assert found.get("default/g").may_start == (name == "b")
+
+
+def test_the_minimum_follows_its_object_after_the_start():
+    marks = {"labels": {"scheduling.x-k8s.io/pod-group": "g"}}
+    found = gangs(pod_group("g", 4), *(pod(name, on="n", **marks) for name in "abcd"))
+    assert found.get("default/g").falls(1)
+    found.group_seen(convert(pod_group("g", 2), PodGroup))
+    assert not found.get("default/g").falls(2)
+    found.group_seen(convert(pod_group("g", 6), PodGroup))
+    found.pod_seen(typed(pod("e", **marks)))
+    gang = found.get("default/g")
+    assert (gang.latched, gang.needed, gang.healing) == (True, 0, 0)
+
+
+def test_a_gang_is_known_to_have_started_with_what_its_binds_wrote():
+    marks = {"gang": "g", "minimum": 5, "annotations": {STARTED_WITH: "2"}}
+    found = gangs(*(pod(name, on="n", **marks) for name in "ab"), pod("c", gang="g", minimum=5))
+    gang = found.get("default/g")
+    assert (gang.started_with, gang.needed) == (2, 0)
 
 
 def test_succeeded_members_count_as_present():

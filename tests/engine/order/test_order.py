@@ -6,7 +6,7 @@ import pytest
 
 from fairlead.engine.cluster import Cluster
 from fairlead.engine.core.core import Core
-from fairlead.engine.order import rank
+from fairlead.engine.order import Stage, rank
 from fairlead.engine.settings import Settings
 from support.units import node, pod
 
@@ -56,7 +56,9 @@ def test_fifo_serves_the_older_before_the_smaller():
     older = {"size": 3, "created": 1.0, "name": "older"}
     smaller = {"size": 1, "created": 2.0, "name": "smaller"}
     first = {
-        order: min((older, smaller), key=lambda one: rank(priority=0, waits=True, order=order, **one))["name"]
+        order: min((older, smaller), key=lambda one: rank(priority=0, stage=Stage.WAITS, order=order, **one))[
+            "name"
+        ]
         for order in ("smallest", "fifo")
     }
     assert first == {"smallest": "smaller", "fifo": "older"}
@@ -75,10 +77,19 @@ def test_a_high_priority_gang_that_cannot_fit_does_not_block_what_can():
     assert "gang default/huge" in held(*objects)["huge-0"]
 
 
-def test_a_late_member_of_a_running_gang_goes_before_those_who_wait():
+def test_a_replacement_in_a_running_gang_goes_before_what_waits_and_that_before_members_beyond_a_minimum():
+    from support.cluster_of import running
+
     started = [pod(f"m{index}", on="n", gang="g", minimum=2) for index in range(2)]
-    late = pod("late", gang="g", minimum=2, created=50)
-    assert set(bound(node("n", cpu=3), *started, late, pod("waits", created=1))) == {"late"}
+    world = running(None, node("n", cpu=2, unschedulable=True), *started, pod("waits", created=1))
+    world.remove("m0")
+    late = [
+        pod(name, gang="g", minimum=2, created=50 + index) for index, name in enumerate(("heals", "extra"))
+    ]
+    world.add(*late)
+    assert set(world.add(node("n", cpu=2)).after(15).bound) == {"default/m1", "default/heals"}
+    assert "default/waits" in world.add(node("n", cpu=3)).after(15).bound
+    assert "default/extra" in world.add(node("n", cpu=4)).after(15).bound
 
 
 @pytest.mark.parametrize("reverse", [False, True])

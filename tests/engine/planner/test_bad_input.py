@@ -80,12 +80,12 @@ class TestKindsOfOtherGroups:
         assert binds == {"default/a": "n"}
 
     def test_pod_groups_come_from_three_groups(self) -> None:
-        for api in (
-            "scheduling.x-k8s.io/v1alpha1",
-            "scheduling.volcano.sh/v1beta1",
-            "scheduling.k8s.io/v1beta1",
+        for api, marks in (
+            ("scheduling.x-k8s.io/v1alpha1", {"gang": "g"}),
+            ("scheduling.volcano.sh/v1beta1", {"annotations": {"scheduling.volcano.sh/group-name": "g"}}),
+            ("scheduling.k8s.io/v1beta1", {"schedulingGroup": {"podGroupName": "g"}}),
         ):
-            _, holds = planned(node("n"), pod_group("g", 2, api), pod("a", gang="g"))
+            _, holds = planned(node("n"), pod_group("g", 2, api), pod("a", **marks))
             assert holds == {"default/a": "gang default/g: 1 of 2 members are there"}
         binds, _ = planned(node("n"), pod_group("g", 2, "example.com/v1"), pod("a", gang="g"))
         assert binds == {"default/a": "n"}

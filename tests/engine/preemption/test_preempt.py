@@ -86,14 +86,19 @@ def test_a_pod_that_never_preempts_gets_no_node():
 
 
 def test_a_pod_whose_victims_are_leaving_its_nominated_node_gets_no_other():
-    found = preempt(
+    leaving = pod("x", on="a", priority=1, terminating=True)
+    objects = [
         pod("p", priority=5, nominated="a"),
         node("a", cpu=1),
         node("b", cpu=1),
-        pod("x", on="a", priority=1, terminating=True),
-        pod("y", on="b", priority=1),
-    )
-    assert found.node is None
+        leaving,
+        pod("y", on="b", priority=0),
+    ]
+    assert preempt(*objects).node == "b"
+    leaving["status"]["conditions"] = [
+        {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+    ]
+    assert preempt(*objects).node is None
 
 
 def test_nominated_pods_of_equal_or_higher_priority_are_respected():

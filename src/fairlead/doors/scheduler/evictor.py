@@ -1,23 +1,27 @@
 """Asks pods to leave for others: the victims of one unit in order, each only if it is still wanted.
 
-N evictions are not one transaction. So budgets are looked at for the whole set before the first, the
-core is asked again just before each, and a refusal midway stops the rest: the core plans again.
+N evictions are not one transaction. So budgets are looked at for the whole set before the first, the core is
+asked again just before each, and a refusal midway stops the rest: the core plans again. A gang that leaves
+whole is announced first, by a mark on each member: whichever scheduler leads next finishes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import structlog
 
 from fairlead.client.api import Client
 from fairlead.client.clock import WALL_CLOCK, Clock
+from fairlead.client.retry import Backoff
 from fairlead.doors.scheduler.lane import Lane
-from fairlead.engine.core.actions import EvictPod, ReleasePod
+from fairlead.engine import evicted
+from fairlead.engine.core.actions import EvictPod, ReleasePod, SparePod
 from fairlead.engine.core.events import Event, EvictFailed, Gone
-from fairlead.errors import ApiError, Conflict, NotFound, Unreachable
+from fairlead.errors import ApiError, Conflict, Invalid, NotFound, Unreachable
 from fairlead.kube.resources import known
 from fairlead.kube.workloads import PodDisruptionBudget
 
@@ -27,6 +31,13 @@ _log = structlog.get_logger(__name__)
 
 _POD = known("Pod")
 _TWO_BUDGETS = "more than one PodDisruptionBudget"
+_NOT_WANTED = ("not wanted any more", False)
+
+
+class Confirms(Protocol):
+    """Asks the core whether an eviction is still wanted; `sending`: it is sent at once if so."""
+
+    def __call__(self, evict: EvictPod, *, sending: bool = False) -> bool: ...
 
 
 class Refused(Protocol):
@@ -40,11 +51,17 @@ class _Victims:
     evictions: tuple[EvictPod, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Released:
+    members: tuple[ReleasePod, ...]
+
+
 class Evictor:
     """See the module.
 
-    `confirms` asks the core whether an eviction is still wanted, `budgets` which budgets protect a
-    victim, `allowed` how many more pods a budget lets go once all that was asked for is done.
+    `confirms` asks the core whether an eviction is still wanted, `is_spared` whether a mark is still to be
+    taken back, `budgets` which budgets protect a victim, `allowed` how many more pods a budget lets go once
+    all that was asked for is done.
     """
 
     def __init__(
@@ -52,7 +69,8 @@ class Evictor:
         client: Client,
         *,
         how: Literal["api", "delete"],
-        confirms: Callable[[EvictPod], bool],
+        confirms: Confirms,
+        is_spared: Callable[[SparePod], bool],
         budgets: Callable[[EvictPod], Iterable[PodDisruptionBudget]],
         allowed: Callable[[PodDisruptionBudget], int],
         respect: bool,
@@ -65,6 +83,7 @@ class Evictor:
         self._client = client
         self._how = how
         self._confirms = confirms
+        self._is_spared = is_spared
         self._budgets = budgets
         self._allowed = allowed
         self._respect = respect
@@ -72,7 +91,8 @@ class Evictor:
         self._done = done
         self._refused = refused
         self._clock = clock
-        self._lane: Lane[_Victims | ReleasePod] = Lane(self._work, workers)
+        self._marks_at_once = asyncio.Semaphore(workers)
+        self._lane: Lane[_Victims | _Released | SparePod] = Lane(self._work, workers)
         self.run = self._lane.run
         self.idle = self._lane.idle
 
@@ -83,33 +103,70 @@ class Evictor:
         """Evict what one call of the core asked for."""
         by_unit: dict[str, list[EvictPod]] = {}
         for evict in evictions:
-            by_unit.setdefault(evict.unit_id, []).append(evict)
+            by_unit.setdefault(evict.unit_id or f"gang:{evict.gang}", []).append(evict)
         for victims in by_unit.values():
             self._lane.put(_Victims(tuple(victims)))
 
-    def release(self, release: ReleasePod) -> None:
-        """Let a member of a gang go that could not be completed."""
-        self._lane.put(release)
+    def release(self, releases: Iterable[ReleasePod]) -> None:
+        """Let members of gangs go that could not be completed."""
+        by_gang: dict[str, list[ReleasePod]] = {}
+        for release in releases:
+            by_gang.setdefault(release.gang, []).append(release)
+        for members in by_gang.values():
+            self._lane.put(_Released(tuple(members)))
 
-    async def _work(self, job: _Victims | ReleasePod) -> None:
-        if isinstance(job, ReleasePod):
-            await self._release(job)
-            return
-        refused = self._refused_beforehand(job.evictions)
+    def spare(self, spare: SparePod) -> None:
+        """Take back the mark on a pod whose gang stays."""
+        self._lane.put(spare)
+
+    async def _work(self, job: _Victims | _Released | SparePod) -> None:
+        match job:
+            case _Victims():
+                await self._evict_all(job.evictions)
+            case _Released():
+                await self._release(job.members)
+            case SparePod():
+                await self._unmark(job)
+
+    async def _evict_all(self, evictions: tuple[EvictPod, ...]) -> None:
+        refused = self._refused_beforehand(evictions)
         if refused is not None:
             first, message, final = refused
-            self._refuse(job.evictions, first, message, final=final)
+            self._refuse(evictions, first, message, final=final)
             return
-        for index, evict in enumerate(job.evictions):
-            if not self._confirms(evict):
-                # The core has planned otherwise meanwhile, or will: what is left is not wanted.
-                self._refuse(job.evictions[index:], evict, "not wanted any more", final=False)
-                return
+        parts = _parts(evictions)
+        for index, part in enumerate(parts):
+            if await self._evict_part(part):
+                continue
+            # The core has planned otherwise meanwhile, or will: what is left is not wanted for now.
+            for evict in (evict for later in parts[index + 1 :] for evict in later):
+                self._tell(EvictFailed(evict.pod, evict.uid, "another eviction was refused"))
+            return
+
+    async def _evict_part(self, part: tuple[EvictPod, ...]) -> bool:
+        """Evict one pod, or a gang that leaves whole; whether all of it was done.
+
+        Every member of a gang is marked before the first is evicted. Once that one was sent, the others
+        follow even if one of them is refused: the core asks for that one again.
+        """
+        first = part[0]
+        failure = await self._announce(part) if all(map(self._confirms, part)) else _NOT_WANTED
+        if failure is not None:
+            message, final = failure
+            self._refuse(part, first, message, final=final)
+            return False
+        done = True
+        for index, evict in enumerate(part):
             failure = await self._evict(evict)
-            if failure is not None:
-                message, final = failure
-                self._refuse(job.evictions[index:], evict, message, final=final)
-                return
+            if failure is None:
+                continue
+            message, final = failure
+            done = False
+            if not index:
+                self._refuse(part, evict, message, final=final)
+                break
+            self._refuse((evict,), evict, message, final=final)
+        return done
 
     def _refused_beforehand(self, evictions: Iterable[EvictPod]) -> tuple[EvictPod, str, bool] | None:
         """Whether budgets stand against the whole set: (victim, why, whether for good)."""
@@ -125,57 +182,115 @@ class Evictor:
                 return evict, f"PodDisruptionBudget {budgets[0].metadata.name} does not allow it now", False
         return None
 
+    async def _announce(self, part: Sequence[EvictPod | ReleasePod]) -> tuple[str, bool] | None:
+        """Mark all victims of a part; (why, for good) when one could not be."""
+
+        async def mark(evict: EvictPod | ReleasePod) -> tuple[str, bool] | None:
+            async with self._marks_at_once:
+                return await self._attempt(evict, self._mark(evict))
+
+        failures = await asyncio.gather(*map(mark, part))
+        return next((failure for failure in failures if failure is not None), None)
+
     async def _evict(self, evict: EvictPod) -> tuple[str, bool] | None:
         """Send one eviction; (why, for good) when it was refused."""
+        if not self._confirms(evict, sending=True):
+            return _NOT_WANTED
+        failure = await self._attempt(evict, self._send(evict))
+        if failure is None:
+            self._done(evict)
+        return failure
+
+    async def _send(self, evict: EvictPod) -> None:
+        namespace, _, name = evict.pod.partition("/")
+        if self._how == "api":
+            await self._client.evict(name, namespace, uid=evict.uid)
+        else:
+            await self._client.delete(_POD, name, namespace, uid=evict.uid)
+
+    async def _attempt(
+        self, evict: EvictPod | ReleasePod, write: Coroutine[None, None, None]
+    ) -> tuple[str, bool] | None:
+        """Carry out a write about a victim; (why, for good) when it was refused."""
         namespace, _, name = evict.pod.partition("/")
         try:
-            await self._mark(evict)
-            if not self._confirms(evict):
-                return "not wanted any more", False
-            if self._how == "api":
-                await self._client.evict(name, namespace, uid=evict.uid)
-            else:
-                await self._client.delete(_POD, name, namespace, uid=evict.uid)
+            await write
         except (NotFound, Conflict):
             # Gone, or another pod of that name: this one has left.
             self._tell(Gone("Pod", namespace, name, evict.uid))
-            return None
         except ApiError as error:
-            final = error.code == 500 and _TWO_BUDGETS in error.message
-            return error.message, final
+            return error.message, error.code == 500 and _TWO_BUDGETS in error.message
         except Unreachable as error:
             # It may have been applied: the watch will show the pod leaving, or it is asked for again.
             return str(error), False
-        self._done(evict)
         return None
 
-    async def _mark(self, evict: EvictPod) -> None:
-        """Write the condition by which Jobs and people tell a disruption from a failure."""
-        namespace, _, name = evict.pod.partition("/")
-        condition = {
-            "type": "DisruptionTarget",
-            "status": "True",
-            "reason": "PreemptionByScheduler",
-            "message": evict.message,
+    async def _mark(self, evict: EvictPod | ReleasePod) -> None:
+        """Write the conditions by which Jobs and people tell a disruption from a failure, and by which
+        another scheduler knows what was decided.
+        """
+        reason = evicted.GANG if evict.gang else evicted.POD
+        conditions = [
+            self._condition("DisruptionTarget", "True", "PreemptionByScheduler", evict.message),
+            self._condition(evicted.CONDITION, "True", reason, evict.message),
+        ]
+        await self._write_conditions(evict.pod, evict.uid, conditions)
+
+    async def _unmark(self, spare: SparePod) -> None:
+        """Take the marks back, unless the gang is evicted again by now; tried until it is done."""
+        backoff = Backoff(self._client.rng)
+        conditions = [
+            self._condition(kind, "False", "Spared", "the eviction of the pod's gang was taken back")
+            for kind in ("DisruptionTarget", evicted.CONDITION)
+        ]
+        while self._is_spared(spare):
+            try:
+                await self._write_conditions(spare.pod, spare.uid, conditions)
+                return
+            except (NotFound, Conflict, Invalid):
+                return  # gone, or another pod of that name
+            except (ApiError, Unreachable) as error:
+                _log.info("unmark_delayed", pod=spare.pod, reason=str(error))
+                await asyncio.sleep(backoff.next_s())
+
+    def _condition(self, kind: str, status: str, reason: str, message: str) -> dict[str, Any]:
+        return {
+            "type": kind,
+            "status": status,
+            "reason": reason,
+            "message": message,
             "lastProbeTime": None,
             "lastTransitionTime": self._clock.wall().strftime("%Y-%m-%dT%H:%M:%SZ"),
         }
-        body = {"metadata": {"uid": evict.uid}, "status": {"conditions": [condition]}}
+
+    async def _write_conditions(self, pod: str, uid: str, conditions: list[dict[str, Any]]) -> None:
+        namespace, _, name = pod.partition("/")
+        body = {"metadata": {"uid": uid}, "status": {"conditions": conditions}}
         await self._client.patch(
             _POD, name, namespace, body, how="strategic", subresource="status", repeatable=True
         )
 
-    async def _release(self, release: ReleasePod) -> None:
-        namespace, _, name = release.pod.partition("/")
-        try:
-            await self._client.delete(_POD, name, namespace, uid=release.uid)
-        except (NotFound, Conflict):
-            self._tell(Gone("Pod", namespace, name, release.uid))
-        except (ApiError, Unreachable) as error:
-            _log.warning("release_failed", pod=release.pod, unit=release.unit, reason=str(error))
+    async def _release(self, members: tuple[ReleasePod, ...]) -> None:
+        failure = await self._announce(members)
+        for release in members:
+            namespace, _, name = release.pod.partition("/")
+            refused = failure or await self._attempt(
+                release, self._client.delete(_POD, name, namespace, uid=release.uid)
+            )
+            if refused is not None:
+                _log.warning("release_failed", pod=release.pod, unit=release.unit, reason=refused[0])
+                self._tell(EvictFailed(release.pod, release.uid, refused[0]))
 
     def _refuse(self, evictions: Iterable[EvictPod], refused: EvictPod, message: str, *, final: bool) -> None:
         """Tell the core of all that were not done; only the refused one may be refused for good."""
         self._refused(refused, message, final=final)
         for evict in evictions:
             self._tell(EvictFailed(evict.pod, evict.uid, message, final=final and evict is refused))
+
+
+def _parts(evictions: tuple[EvictPod, ...]) -> list[tuple[EvictPod, ...]]:
+    """What is evicted together: the members of a gang that leaves whole, every other pod by itself."""
+    parts: dict[str, list[EvictPod]] = {}
+    for evict in evictions:
+        parts.setdefault(f"gang:{evict.gang}" if evict.gang else f"pod:{evict.uid}", []).append(evict)
+    return [tuple(part) for part in parts.values()]

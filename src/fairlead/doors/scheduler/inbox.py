@@ -81,7 +81,7 @@ class Latest:
     """
 
     def __init__(self) -> None:
-        # By flavour: PodGroups have some.
+        # By API group, of PodGroups; "" for all else.
         self._seen: dict[tuple[str, str, str], dict[str, Seen | Unread]] = {}
         self._promised: dict[str, Promised] = {}
 
@@ -94,9 +94,9 @@ class Latest:
             if isinstance(event, Seen):
                 thing = event.object
                 metadata: ObjectMeta = thing.metadata  # type: ignore[attr-defined]  # all that is watched has it
-                flavour = thing.api_version if isinstance(thing, PodGroup) else ""
+                group = thing.api_version.partition("/")[0] if isinstance(thing, PodGroup) else ""
                 key = event.kind, metadata.namespace, metadata.name
-                self._seen.setdefault(key, {})[flavour] = event
+                self._seen.setdefault(key, {})[group] = event
             elif isinstance(event, Unread):
                 metadata = event.pod.metadata
                 held = self._seen.setdefault(("Pod", metadata.namespace, metadata.name), {})
@@ -118,10 +118,13 @@ class Latest:
 
     def _gone(self, event: Gone) -> None:
         key = event.kind, event.namespace, event.name
-        held = self._seen.get(key)
+        held = self._seen.get(key, {})
+        one = held.get(event.group)
         # Another under the same name stays: the deletion was of the one before.
-        if held is not None and (not event.uid or any(_uid(one) in ("", event.uid) for one in held.values())):
-            del self._seen[key]
+        if one is not None and (not event.uid or _uid(one) in ("", event.uid)):
+            del held[event.group]
+            if not held:
+                del self._seen[key]
             self._promised.pop(event.uid, None)
 
 

@@ -60,9 +60,9 @@ class Recorder:
         """One call of the core."""
         self._write({"now": now, "events": events, "actions": actions})
 
-    def asked(self, evict: EvictPod, answer: bool) -> None:
-        """The core was asked whether an eviction is still wanted."""
-        self._write({"ask": evict, "answer": answer})
+    def asked(self, evict: EvictPod, answer: bool, *, sending: bool) -> None:
+        """The core was asked whether an eviction is still wanted, and whether it is being sent."""
+        self._write({"ask": evict, "answer": answer, "sending": sending})
 
     def close(self) -> None:
         """The segment is complete."""
@@ -87,6 +87,7 @@ class _Line(msgspec.Struct, frozen=True):
     actions: msgspec.Raw = msgspec.Raw(b"")
     ask: EvictPod | None = None
     answer: bool = False
+    sending: bool = False
     settings: Settings | None = None
     format: int = 0
 
@@ -140,7 +141,8 @@ def replay(segments: Sequence[Path]) -> Replayed:
             if core is None:
                 raise BadInput(f"{segment}: is not a recording: it does not start with settings")
             if line.ask is not None:
-                said, again = str(line.answer).lower(), str(core.confirms(line.ask)).lower()
+                answer = core.confirms(line.ask, sending=line.sending)
+                said, again = str(line.answer).lower(), str(answer).lower()
             else:
                 events = [_event(event) for event in line.events]
                 again = msgspec.json.encode(core.handle(events, line.now or 0.0)).decode()

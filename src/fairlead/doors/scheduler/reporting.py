@@ -19,6 +19,7 @@ from fairlead.engine.core.actions import (
     MarkTiers,
     NominatePod,
     ReleasePod,
+    SparePod,
 )
 from fairlead.engine.core.core import Core
 from fairlead.engine.core.events import BindFailed, Event, EvictFailed, Gone, Seen
@@ -71,6 +72,8 @@ class Reporting:
                 self._herald.tell(action.pod, action.uid, "GangIncomplete", action.message, type="Warning")
             elif isinstance(action, NominatePod):
                 _log.info("nominated", pod=action.pod, node=action.node)
+            elif isinstance(action, SparePod):
+                _log.info("spared", pod=action.pod)
             elif isinstance(action, MarkTiers):
                 _log.info("tiers_marked", policy=action.policy, tiers=sorted(action.after))
             else:
@@ -119,7 +122,7 @@ class Reporting:
         if not final:
             return
         text = f"cannot evict {evict.pod}: {message}"
-        gang = self._core.state.gangs.get(evict.unit)
+        gang = self._core.state.gangs.get(evict.unit_id.removeprefix("gang:"))
         if gang is None:
             uid = evict.unit_id.removeprefix("pod:")
             self._herald.tell(evict.unit, uid, "PreemptionRefused", text, type="Warning")

@@ -20,7 +20,7 @@ from fairlead.client.discovery import scalable
 from fairlead.client.wire import object_path, read_as
 from fairlead.engine.core.events import Event, Gone, Seen
 from fairlead.engine.core.state import KINDS
-from fairlead.engine.gangs import MIN_MEMBER, gang_of
+from fairlead.engine.membership import MIN_MEMBER, membership_of
 from fairlead.errors import ApiError, BadKubeconfig, BadObject, NotFound, Unreachable
 from fairlead.kube.meta import ObjectMeta, OwnerReference
 from fairlead.kube.pod import Pod
@@ -192,7 +192,9 @@ class Scales:
         owner = pod.metadata.controller
         if owner is None or (owner.api_version.rpartition("/")[0], owner.kind) in _WATCHED:
             return None
-        if not owner.uid or MIN_MEMBER in pod.metadata.annotations or not gang_of(pod.metadata, pod.spec):
+        if not owner.uid or MIN_MEMBER in pod.metadata.annotations:
+            return None
+        if membership_of(pod.metadata, pod.spec) is None:
             return None
         return owner if self._ours(pod) else None
 

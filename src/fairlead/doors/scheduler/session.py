@@ -45,6 +45,7 @@ from fairlead.engine.core.actions import (
     NominatePod,
     ReleasePod,
     Say,
+    SparePod,
 )
 from fairlead.engine.core.core import Core
 from fairlead.engine.core.events import Event, Seen
@@ -132,6 +133,7 @@ class Session:
             client,
             how=configuration.preemption.evict,
             confirms=self._confirms,
+            is_spared=self._is_spared,
             budgets=self._budgets_of,
             allowed=state.budgets.allowed,
             respect=configuration.preemption.pdb == "respect",
@@ -254,6 +256,7 @@ class Session:
 
     def _carry(self, actions: Sequence[Action], decided_at: float) -> None:
         evictions: list[EvictPod] = []
+        releases: list[ReleasePod] = []
         for action in actions:
             if isinstance(action, BindPod):
                 placed = self.core.state.snapshot.placed(action.pod)
@@ -265,20 +268,26 @@ class Session:
             elif isinstance(action, EvictPod):
                 evictions.append(action)
             elif isinstance(action, ReleasePod):
-                self._evictor.release(action)
+                releases.append(action)
+            elif isinstance(action, SparePod):
+                self._evictor.spare(action)
             elif isinstance(action, MarkTiers):
                 if self._tiering is not None:
                     self._tiering.put(action)
             else:
                 assert isinstance(action, Say)
-        if evictions:
-            self._evictor.put(evictions)
+        self._evictor.put(evictions)
+        self._evictor.release(releases)
 
-    def _confirms(self, evict: EvictPod) -> bool:
-        answer = self.core.confirms(evict)
+    def _confirms(self, evict: EvictPod, *, sending: bool = False) -> bool:
+        answer = self.core.confirms(evict, sending=sending)
         if self._recorder is not None:
-            self._recorder.asked(evict, answer)
+            self._recorder.asked(evict, answer, sending=sending)
         return answer
+
+    def _is_spared(self, spare: SparePod) -> bool:
+        gangs = self.core.state.gangs
+        return not gangs.covers(gangs.name_of(spare.uid), spare.uid)
 
     def _budgets_of(self, evict: EvictPod) -> tuple[PodDisruptionBudget, ...]:
         placed = self.core.state.snapshot.placed(evict.pod)

@@ -22,7 +22,7 @@ from fairlead.kube.meta import Condition, Object, ObjectMeta
 from fairlead.kube.node import Node
 from fairlead.kube.pod import Pod
 from fairlead.kube.resources import Resource, known
-from fairlead.kube.workloads import Job, PodGroup, Workload
+from fairlead.kube.workloads import DEPLOYMENT_REVISION, Job, PodGroup, Workload
 from fairlead.policy.names import DELETION_COST
 
 __all__ = ["POD_GROUP_GROUPS", "Source", "core_events", "pod_groups", "sources", "trimmed"]
@@ -91,7 +91,8 @@ def core_events(source: Source, batch: Iterable[WatchEvent[Any, Any]]) -> list[E
                 events.append(Seen(kind, trimmed(source, event.object)))
         elif isinstance(event, Deleted):
             namespace, _, name = event.key.rpartition("/")
-            events.append(Gone(kind, namespace, name, event.uid))
+            group = source.resource.group if kind == "PodGroup" else ""
+            events.append(Gone(kind, namespace, name, event.uid, group))
         elif isinstance(event, Spoiled) and kind == "Pod":
             events.append(Unread(_remains(event), str(event.error)))
     return events
@@ -120,7 +121,7 @@ def trimmed(source: Source, thing: Any) -> Object:
     if isinstance(thing, Workload | Job):
         template = thing.spec.template
         cut = msgspec.structs.replace(template, metadata=_trimmed_pod(template.metadata))
-        metadata = msgspec.structs.replace(thing.metadata, annotations={})
+        metadata = msgspec.structs.replace(thing.metadata, annotations=_revision_of(thing))
         spec = msgspec.structs.replace(thing.spec, template=cut)
         return cast(Object, msgspec.structs.replace(thing, metadata=metadata, spec=spec))
     if isinstance(thing, PodGroup):
@@ -182,8 +183,15 @@ def _nothing(thing: Any) -> object:
 
 
 def _spec_of_workload(owner: Workload) -> object:
-    # The API server counts a new generation for every change of the spec, and for deletion.
-    return (owner.metadata.generation, owner.spec.replicas)
+    # The API server counts a new generation for every change of the spec, and for deletion. Which revision is
+    # the newest is written later, by the controller.
+    revision = owner.status.update_revision or owner.metadata.annotations.get(DEPLOYMENT_REVISION, "")
+    return (owner.metadata.generation, owner.spec.replicas, revision)
+
+
+def _revision_of(owner: Workload | Job) -> dict[str, str]:
+    revision = owner.metadata.annotations.get(DEPLOYMENT_REVISION)
+    return {DEPLOYMENT_REVISION: revision} if revision else {}
 
 
 def _spec_of_job(job: Job) -> object:

@@ -7,7 +7,17 @@ import msgspec
 from fairlead.kube.tolerations import Toleration
 from fairlead.policy.marks import Mark
 
-__all__ = ["Action", "BindPod", "EvictPod", "HoldPod", "MarkTiers", "NominatePod", "ReleasePod", "Say"]
+__all__ = [
+    "Action",
+    "BindPod",
+    "EvictPod",
+    "HoldPod",
+    "MarkTiers",
+    "NominatePod",
+    "ReleasePod",
+    "Say",
+    "SparePod",
+]
 
 
 class BindPod(msgspec.Struct, frozen=True, tag=True, tag_field="action", gc=False):
@@ -26,7 +36,11 @@ class BindPod(msgspec.Struct, frozen=True, tag=True, tag_field="action", gc=Fals
 
 
 class EvictPod(msgspec.Struct, frozen=True, tag=True, tag_field="action", gc=False):
-    """Evict a pod for `unit`, which the core knows by `unit_id`. Ask `Core.confirms` just before sending."""
+    """Evict a pod for `unit`, which the core knows by `unit_id`. Ask `Core.confirms` just before sending.
+
+    `gang`: the pod's gang leaves whole. Then all of its members are to be marked before the first is evicted,
+    so that another scheduler finishes what this one began. `unit_id` is empty where that has happened.
+    """
 
     pod: str
     uid: str
@@ -34,6 +48,7 @@ class EvictPod(msgspec.Struct, frozen=True, tag=True, tag_field="action", gc=Fal
     unit: str
     unit_id: str
     message: str
+    gang: str = ""
 
 
 class HoldPod(msgspec.Struct, frozen=True, tag=True, tag_field="action", gc=False):
@@ -58,12 +73,23 @@ class NominatePod(msgspec.Struct, frozen=True, tag=True, tag_field="action", gc=
 
 
 class ReleasePod(msgspec.Struct, frozen=True, tag=True, tag_field="action", gc=False):
-    """Delete a bound member of a gang that could not be completed; its controller recreates it."""
+    """Delete a bound member of a gang that could not be completed; its controller recreates it.
+
+    All that are released of a `gang` are to be marked before the first is deleted, as for an eviction.
+    """
 
     pod: str
     uid: str
     unit: str
     message: str
+    gang: str
+
+
+class SparePod(msgspec.Struct, frozen=True, tag=True, tag_field="action", gc=False):
+    """Take back the mark on a pod that its gang leaves whole: it stays."""
+
+    pod: str
+    uid: str
 
 
 class Say(msgspec.Struct, frozen=True, tag=True, tag_field="action", gc=False):
@@ -87,4 +113,4 @@ class MarkTiers(msgspec.Struct, frozen=True, tag=True, tag_field="action", gc=Fa
     after: dict[str, Mark]
 
 
-Action = BindPod | EvictPod | HoldPod | NominatePod | ReleasePod | Say | MarkTiers
+Action = BindPod | EvictPod | HoldPod | NominatePod | ReleasePod | Say | SparePod | MarkTiers

@@ -6,7 +6,7 @@ line's key must name everything that planning reads of a unit but its place in t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Protocol
 
@@ -15,6 +15,8 @@ from fairlead.engine.core.evictions import Evictions
 from fairlead.engine.core.queue import Queue, Verdict
 from fairlead.engine.core.state import State
 from fairlead.engine.gangs import Gang
+from fairlead.engine.membership import shown
+from fairlead.engine.order import Stage
 from fairlead.engine.placement import group
 from fairlead.engine.units import Unit, gang_unit, pod_unit
 from fairlead.errors import BadObject
@@ -77,6 +79,10 @@ class Assembly:
         gone or the unit is no more.
         """
         gangs = self._state.gangs
+        for uid in gangs.freed:
+            if uid in self._state.pending:
+                self.pod(self._state.pending[uid], now)
+        gangs.freed.clear()
         while gangs.changed:
             changed, gangs.changed = list(gangs.changed), {}
             for name in changed:
@@ -122,7 +128,7 @@ class Assembly:
         unit_id = f"gang:{name}"
         wait = self._evictions.get(unit_id)
         if wait is not None:
-            there = {pod.metadata.uid for pod in gang.pending} if gang else set()
+            there = {pod.metadata.uid for pod in gang.pending} if gang and gang.may_start else set()
             if all(pod.metadata.uid in there for pod, _ in wait.placement):
                 return
             abandon(unit_id)
@@ -134,36 +140,46 @@ class Assembly:
             return
         self._track_commit(gang, now)
         started = gang.latched or (bool(gang.running) and not gang.needed)
-        if started:
+        if started and not gang.evicted:
             self._queue.drop(unit_id)
-            for pod in gang.pending:
+            for index, pod in enumerate(gang.pending):
                 if f"pod:{pod.metadata.uid}" not in self._evictions:
                     order = self._state.settings.order
-                    self.put(pod_unit(pod, pod.spec.priority or 0, order, gang.name), now)
+                    stage = Stage.RUNS if index < gang.healing else Stage.EXTRA
+                    self.put(pod_unit(pod, pod.spec.priority or 0, order, gang.name, stage), now)
             return
-        for pod in gang.pending:
+        for pod in (*gang.pending, *gang.outdated):
             # It stood alone while the gang ran. What it was promised then is not what the gang needs.
             abandon(f"pod:{pod.metadata.uid}")
             self._queue.drop(f"pod:{pod.metadata.uid}")
         if not gang.pending:
             return
-        if gang.missing():
+        self._wait_for(gang.outdated, gang, "waiting pods of a newer revision are there instead")
+        if gang.evicted:
             self._queue.drop(unit_id)
-            message = f"gang {name}: {gang.present} of {gang.minimum} members are there"
+            self._wait_for(gang.pending, gang, "it is being evicted, and starts again as a whole")
+        elif gang.lacks:
+            self._queue.drop(unit_id)
+            self._wait_for(gang.pending, gang, f"its PodGroup ({gang.lacks}) does not exist")
+        elif gang.missing():
+            self._queue.drop(unit_id)
+            message = f"{gang.present} of {gang.minimum} members are there"
             if gang.unusable:
                 message += f"; {len(gang.unusable)} cannot be used: {gang.unusable[0]}"
-            self._wait_for(gang, message)
+            if gang.advice:
+                message += f"; {gang.advice}"
+            self._wait_for(gang.pending, gang, message)
         elif gang.settles_at > now:
             self._queue.drop(unit_id)
             self._settling[name] = gang.settles_at
-            self._wait_for(gang, f"gang {name}: waiting for its size to settle")
+            self._wait_for(gang.pending, gang, "waiting for its size to settle")
         else:
             unit = gang_unit(gang, lambda pod: pod.spec.priority or 0, self._state.settings.order)
             self.put(unit, now)
 
     def _track_commit(self, gang: Gang, now: float) -> None:
         bound = all(pod.metadata.uid not in self._state.assumed for pod in gang.running)
-        if gang.latched or not gang.running:
+        if gang.latched or not gang.running or gang.evicted:
             self._commits.end(gang.name)
         elif gang.needed:
             # Bound in part, by a failed bind or before a restart: finish it, or let it go in time.
@@ -173,7 +189,7 @@ class Assembly:
             self._commits.end(gang.name)
             self.failures.pop(f"gang:{gang.name}", None)
 
-    def _wait_for(self, gang: Gang, message: str) -> None:
-        verdict = Verdict(frozenset(), message, unschedulable=False)
-        for pod in gang.pending:
+    def _wait_for(self, pods: Iterable[Pod], gang: Gang, why: str) -> None:
+        verdict = Verdict(frozenset(), f"gang {shown(gang.name)}: {why}", unschedulable=False)
+        for pod in pods:
             self._hold(pod, verdict, gang.name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fairlead.engine.core.actions import Action, EvictPod, ReleasePod, Say
+from fairlead.engine.core.actions import Action, EvictPod, ReleasePod, Say, SparePod
 from fairlead.engine.core.events import (
     BindFailed,
     Event,
@@ -23,6 +23,8 @@ from fairlead.engine.core.events import (
 )
 from fairlead.engine.core.service import Service
 from fairlead.engine.core.standing import Standing, standing_of
+from fairlead.engine.evicted import with_its_gang
+from fairlead.engine.membership import shown
 from fairlead.engine.priority import ANNOTATION
 from fairlead.engine.settings import Settings
 from fairlead.kube.pod import Pod
@@ -72,16 +74,25 @@ class Core:
         """When to call `handle` though nothing happened; None: not before something does."""
         return self.service.wake_at()
 
-    def confirms(self, evict: EvictPod) -> bool:
+    def confirms(self, evict: EvictPod, *, sending: bool = False) -> bool:
         """Whether an eviction is still wanted: its unit waits for it and its whole placement holds.
 
-        To be asked just before it is sent: the evictions of one unit are not one transaction. An
-        eviction that is not confirmed must not be sent; the core then counts it as never asked for.
+        To be asked just before it is sent, then with `sending`: the evictions of one unit are not one
+        transaction. The first of a gang that leaves whole is the last that depends on the unit: the others
+        follow. An eviction that is not confirmed must not be sent; the core then counts it as never asked
+        for.
         """
+        gangs = self.state.gangs
+        if evict.gang and gangs.covers(evict.gang, evict.uid) and gangs.has_begun(evict.gang):
+            return True
         waits = self.service.evictions.waiting_for(evict.uid)
         confirmed = any(self.service.still_good(wait) for wait in waits)
+        if evict.gang and not gangs.covers(evict.gang, evict.uid):
+            confirmed = False  # its gang was spared meanwhile
         if not confirmed:
             self.service.not_asked(evict.uid)
+        elif sending and evict.gang:
+            gangs.begin(evict.gang)
         return confirmed
 
     def standing(self, pod: str) -> Standing | None:
@@ -109,7 +120,7 @@ class Core:
                 self.service.left(uid)
             case Gone():
                 self._said.pop(event.uid, None)
-                self.state.gone(event.kind, event.namespace, event.name)
+                self.state.gone(event.kind, event.namespace, event.name, event.group)
                 self._reconsider(event.kind)
                 if event.kind == "Namespace":
                     self._reprioritise(event.name)
@@ -153,6 +164,8 @@ class Core:
         pod, priority = self.state.pod_seen(pod)
         if priority.problem and self.state.ours(pod):
             self._say(pod, "PriorityAnnotation", priority.problem)
+        if with_its_gang(pod) and self._is_spared(pod):
+            self.service.actions.append(SparePod(key, uid))
         if uid in self.state.pending:
             self._warn_of_exclusive(pod)
             if not self.state.gangs.name_of(uid):
@@ -162,6 +175,13 @@ class Core:
             self.service.forget(uid)
         if pod.terminal:
             self.service.left(uid)
+
+    def _is_spared(self, pod: Pod) -> bool:
+        """Whether a pod whose mark says that its gang leaves whole is to stay: that was taken back."""
+        uid = pod.metadata.uid
+        leaving = pod.metadata.deletion_timestamp is not None or pod.terminal
+        gangs = self.state.gangs
+        return self.state.ours(pod) and not leaving and not gangs.covers(gangs.name_of(uid), uid)
 
     def _warn_of_exclusive(self, pod: Pod, *, wanted: bool = False) -> None:
         """Say that autoscalers cannot see why an exclusive pod does not fit, unless it says so itself."""
@@ -204,17 +224,21 @@ class Core:
         self.service.commits.end(name)
         if gang is None or gang.latched or not gang.needed or not gang.running:
             return
-        self.state.gangs.unlatch(name)
-        message = f"gang {name} could not be completed: {len(gang.running)} of {gang.minimum} members bound"
-        for pod in gang.running:
-            if pod.metadata.uid in self.state.assumed:
-                continue
+        bound, minimum = len(gang.running), gang.minimum
+        message = f"gang {shown(name)} could not be completed: {bound} of {minimum} members bound"
+        members = [pod for pod in gang.running if pod.metadata.uid not in self.state.assumed]
+        released = [pod for pod in members if pod.metadata.controller is not None]
+        if released:
+            self.state.gangs.evict(name, [pod.metadata.uid for pod in released])
+            self.state.gangs.begin(name)
+        for pod in members:
             if pod.metadata.controller is not None:
-                release = ReleasePod(pod.metadata.key, pod.metadata.uid, name, message)
+                self.service.evictions.asked[pod.metadata.uid] = None
+                release = ReleasePod(pod.metadata.key, pod.metadata.uid, shown(name), message, name)
                 self.service.actions.append(release)
             else:
-                kept = f"{message}; nobody would recreate this pod, so it stays and room is kept for the rest"
-                self._say(pod, "GangIncomplete", kept)
+                kept = "no controller would recreate this pod, so it stays and room is kept for the rest"
+                self._say(pod, "GangIncomplete", f"{message}; {kept}")
 
     def _say(self, pod: Pod, reason: str, message: str, *, once: str = "") -> None:
         """Tell people, once per message or, if that is given, per `once`."""

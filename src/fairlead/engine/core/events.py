@@ -30,12 +30,16 @@ class Seen(msgspec.Struct, frozen=True, tag=True, tag_field="event", gc=False):
 
 
 class Gone(msgspec.Struct, frozen=True, tag=True, tag_field="event", gc=False):
-    """An object was deleted. `uid` may be empty where it does not matter (anything but pods)."""
+    """An object was deleted. `uid` may be empty where it does not matter (anything but pods).
+
+    `group` is the API group of a PodGroup: several projects have one, each with objects of its own.
+    """
 
     kind: str
     namespace: str
     name: str
     uid: str = ""
+    group: str = ""
 
 
 class Unread(msgspec.Struct, frozen=True, tag=True, tag_field="event", gc=False):

@@ -1,9 +1,10 @@
 """What waits, in order; who is tried now, who rests, and who is held until something helps.
 
 Units that planning cannot tell apart but by their place in the order stand in one *line*: when the
-head of a line finds no room, nobody behind it does, so ten thousand equal pods cost one attempt. The
-subtle thing: a unit that joins a held line is held at once, with the line's verdict, because nothing
-that could have helped has happened since.
+head of a line finds no room, none behind it does, so ten thousand equal pods cost one attempt. Two things
+are subtle. A unit that joins a held line is held at once, with the line's verdict, because nothing that could
+have helped has happened since. And backoff must not invert priorities: a line that was helped while it rests
+is tried early when otherwise a lower one would take the room.
 """
 
 from __future__ import annotations
@@ -45,7 +46,10 @@ class Verdict:
         """The same, as told of one unit: gangs that stand in one line have each their own name."""
         if not unit.whole:
             return self
-        return replace(self, message=f"gang {unit.name}: {self.message}")
+        message = f"gang {unit.name}: {self.message}"
+        return replace(
+            self, message=f"{message.removesuffix('.')}; {unit.advice}." if unit.advice else message
+        )
 
 
 @dataclass(slots=True, eq=False)
@@ -60,25 +64,32 @@ class Line:
     attempts: int = 0
     failed_at: float = 0.0
     retry_at: float = 0.0
+    helped: bool = False  # whether it rests although something happened that may have helped it
+    lacks_room: bool = False  # whether its head found no room when it was last tried
 
     @property
     def head(self) -> Unit:
         """Who is next in this line."""
         return self.units[0]
 
+    def unit(self, unit_id: str) -> Unit:
+        """The unit with this id, which stands in the line."""
+        return self.units[_index(self, unit_id)]
+
 
 class Queue:
     """All lines.
 
     Invariant: a line without a verdict is in one of two heaps: by the rank of its head when it may be
-    tried, by the time when it may when it rests. Entries that no longer tell the truth are skipped. A
-    line with one is in `_held`, by its serial.
+    tried, by the time when it may when it rests; one that was helped meanwhile also by its rank. Entries that
+    no longer tell the truth are skipped. A line with one is in `_held`, by its serial.
     """
 
     __slots__ = (
         "_backoff_max_s",
         "_backoff_s",
         "_held",
+        "_helped",
         "_line_of",
         "_lines",
         "_ready",
@@ -94,6 +105,7 @@ class Queue:
         self._held: dict[int, Line] = {}
         self._ready: list[tuple[Rank, int, Line]] = []
         self._resting: list[tuple[float, int, Line]] = []
+        self._helped: list[tuple[Rank, int, Line]] = []  # those of the resting that may be tried early
         self._serial = 0
 
     def __contains__(self, unit_id: str) -> bool:
@@ -145,6 +157,7 @@ class Queue:
         for unit in taken:
             del self._line_of[unit.id]
         line.attempts = 0
+        line.lacks_room = False
         if not line.units:
             self._end(line)
         elif line.verdict is None:
@@ -156,9 +169,17 @@ class Queue:
         while self._resting and (self._resting[0][0] <= now or not self._rests(self._resting[0])):
             entry = heapq.heappop(self._resting)
             if self._rests(entry):
-                heapq.heappush(self._ready, (entry[2].head.rank, entry[2].serial, entry[2]))
-                entry[2].retry_at = 0.0
+                self._rested(entry[2])
         self._prune()
+        while self._ready and self._helped:
+            rank, _, line = self._helped[0]
+            if not (line.helped and self._waits(line) and line.retry_at and line.head.rank == rank):
+                heapq.heappop(self._helped)
+            elif rank[:2] < self._ready[0][0][:2]:
+                heapq.heappop(self._helped)
+                self._rested(line)
+            else:
+                break
         return self._ready[0][2] if self._ready else None
 
     def run_length(self, line: Line) -> int:
@@ -198,26 +219,23 @@ class Queue:
     def hold(self, line: Line, verdict: Verdict, now: float) -> None:
         """The head found no room: the whole line waits until something helps."""
         line.verdict = verdict
+        line.lacks_room = verdict.unschedulable
         self._held[line.serial] = line
         line.attempts += 1
         line.failed_at = now
 
     def wake(self, line: Line, now: float) -> None:
-        """Something may have helped: try again, but not before its backoff is over."""
-        if line.verdict is None:
-            return
-        line.verdict = None
-        self._held.pop(line.serial, None)
-        wait_s = min(self._backoff_s * 2 ** min(line.attempts - 1, 30), self._backoff_max_s)
-        line.retry_at = line.failed_at + wait_s if line.failed_at + wait_s > now else 0.0
-        self._push(line)
+        """Something may have helped: try again after its backoff, or before lower lines are tried."""
+        if line.verdict is not None:
+            line.helped = True
+            self._rest(line, now)
 
     def rest(self, line: Line, failures: int, now: float) -> None:
         """Let a line rest as if its head had failed that many times just now."""
-        line.verdict = Verdict(frozenset(), "")
         line.attempts = failures
         line.failed_at = now
-        self.wake(line, now)
+        line.helped = False
+        self._rest(line, now)
         if not line.retry_at and failures > _PATIENCE:
             # Without any backoff, what fails over and over must not be tried for ever at one moment.
             line.retry_at = now + 1.0
@@ -226,6 +244,10 @@ class Queue:
     def held(self) -> list[Line]:
         """All held lines, in the order in which they came to be."""
         return [self._held[serial] for serial in sorted(self._held)]
+
+    def short_of_room(self) -> list[Line]:
+        """Lines whose head found no room when it was last tried, held or resting."""
+        return [line for line in self._lines.values() if line.lacks_room]
 
     def lines(self) -> Iterator[Line]:
         """All lines, in the order in which they came to be."""
@@ -247,6 +269,17 @@ class Queue:
             heapq.heappop(self._resting)
         return self._resting[0][0] if self._resting else None
 
+    def _rest(self, line: Line, now: float) -> None:
+        line.verdict = None
+        self._held.pop(line.serial, None)
+        wait_s = min(self._backoff_s * 2 ** min(line.attempts - 1, 30), self._backoff_max_s)
+        line.retry_at = line.failed_at + wait_s if line.failed_at + wait_s > now else 0.0
+        self._push(line)
+
+    def _rested(self, line: Line) -> None:
+        line.retry_at = 0.0
+        self._push(line)
+
     def _end(self, line: Line) -> None:
         if self._lines.get(line.key) is line:
             del self._lines[line.key]
@@ -255,6 +288,8 @@ class Queue:
     def _push(self, line: Line) -> None:
         if line.retry_at:
             heapq.heappush(self._resting, (line.retry_at, line.serial, line))
+            if line.helped:
+                heapq.heappush(self._helped, (line.head.rank, line.serial, line))
         else:
             heapq.heappush(self._ready, (line.head.rank, line.serial, line))
 

@@ -7,19 +7,23 @@ as it would not hold with the remaining victims gone.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import msgspec
 
-from fairlead.engine.core.actions import Action, BindPod, EvictPod, NominatePod
+from fairlead.engine.core.actions import Action, BindPod, EvictPod, NominatePod, SparePod
 from fairlead.engine.core.assembly import Assembly
 from fairlead.engine.core.commits import Commits
 from fairlead.engine.core.evictions import Evictions, Wait
+from fairlead.engine.core.gang_evictions import GangEvictions
 from fairlead.engine.core.holds import Holds
 from fairlead.engine.core.queue import Line, Queue, Verdict
 from fairlead.engine.core.reservations import Reserver
 from fairlead.engine.core.state import State
 from fairlead.engine.core.turns import Turns
+from fairlead.engine.evicted import is_preempted, with_its_gang
+from fairlead.engine.membership import STARTED_WITH, shown
 from fairlead.engine.placement import Placement
 from fairlead.engine.planner import Fits, Makes, Outcome, Planner, Refused
 from fairlead.engine.preemption import Preemption
@@ -43,6 +47,7 @@ class Service:
         self.state = State(settings)
         self.queue = Queue(settings.backoff_s, settings.backoff_max_s)
         self.evictions = Evictions()
+        self.gang_evictions = GangEvictions(self.state.gangs, self.evictions, settings.preemption_timeout_s)
         self.commits = Commits(settings.commit_timeout_s)
         self.holds = Holds()
         self.assembly = Assembly(self.state, self.queue, self.evictions, self.commits, self._hold)
@@ -78,6 +83,7 @@ class Service:
         times = (
             self.queue.wake_at(),
             self.evictions.wake_at(),
+            self.gang_evictions.wake_at(),
             self.commits.wake_at(),
             self.reserver.wake_at(self.queue),
             self.assembly.wake_at(),
@@ -108,6 +114,10 @@ class Service:
     def eviction_failed(self, uid: str, *, final: bool) -> None:
         """An eviction was refused: for now, then it is asked for again; or for good, then never."""
         self.not_asked(uid)
+        gangs = self.state.gangs
+        gang = gangs.name_of(uid)
+        if gangs.covers(gang, uid) and (final or not gangs.has_begun(gang)):
+            self._spare(gang)
         if not final:
             self.evictions.retry[uid] = self.now + self._settings.eviction_retry_s
             return
@@ -132,7 +142,11 @@ class Service:
         for uid in self.evictions.due(self.now):
             good = [wait for wait in self.evictions.waiting_for(uid) if self.still_good(wait)]
             if good:
-                self._evict(good[0].unit, good[0].victims[uid])
+                self._evict_again(good[0], uid)
+        for name in self.gang_evictions.overdue(self.now):
+            self._spare(name)
+        for name, pod in self.gang_evictions.unfinished(self.now):
+            self._evict_member(name, pod)
 
     # Serving
 
@@ -148,7 +162,7 @@ class Service:
                 self._serve_line(line)
                 self.assembly.refresh(self.now, self._abandon)
                 self._wake()
-            if not self._verify() and not self._reserve() and not book.stirred:
+            if not self._verify() and not self._reserve() and not self._spare_unwanted() and not book.stirred:
                 break
 
     def _ask_policies(self) -> None:
@@ -239,12 +253,17 @@ class Service:
             placed += 1
 
     def _others_leaving(self, unit: Unit) -> bool:
-        """Whether lower pods are leaving a node that the unit was promised: then it picks no new victims."""
+        """Whether preempted lower pods are leaving a node that the unit was promised: then it picks no new
+        victims. Pods that leave for any other reason do not count.
+        """
         snapshot = self.state.snapshot
         for promise in self.state.room.promised_to(unit.id):
             slot = snapshot.nodes.slot(promise.node)
             if slot >= 0 and any(
-                placed.leaving and placed.priority < unit.priority for placed in snapshot.pods_on(slot)
+                placed.leaving
+                and placed.priority < unit.priority
+                and (placed.pod.metadata.uid in self.evictions.asked or is_preempted(placed.pod))
+                for placed in snapshot.pods_on(slot)
             ):
                 return True
         return False
@@ -274,16 +293,17 @@ class Service:
     def _bind(self, unit: Unit, placement: Placement) -> None:
         name_of = self.state.snapshot.nodes.name
         governed = bool(self.state.book.sent)
+        gang = self.state.gangs.get(unit.gang) if unit.gang else None
+        started_with = {STARTED_WITH: str(gang.started_with or gang.minimum)} if gang is not None else {}
         for pod, slot in placement:
             key, uid, node = pod.metadata.key, pod.metadata.uid, name_of(slot)
-            bind = BindPod(key, uid, node, unit.gang or unit.name)
+            bind = BindPod(key, uid, node, shown(unit.gang) or unit.name, started_with)
             if governed:
                 bind = self._with_marks(bind, slot)
             self.state.assume(pod, node)
             self.holds.forget(uid)
             self.actions.append(bind)
         if unit.whole:
-            gang = self.state.gangs.get(unit.gang)
             self.commits.begin(unit.gang, self.now, gang.schedule_timeout_s if gang else None)
         self.state.hints.placed()
         self._turns.placed()
@@ -293,7 +313,9 @@ class Service:
         if pod is None or node is None:
             return bind
         annotations, tolerations = self.state.book.carried(pod, node)
-        return msgspec.structs.replace(bind, annotations=annotations, tolerations=tolerations)
+        return msgspec.structs.replace(
+            bind, annotations=bind.annotations | annotations, tolerations=tolerations
+        )
 
     def _make_room(self, unit: Unit, placement: Placement, victims: tuple[Victim, ...]) -> None:
         for pod, slot in placement:
@@ -303,33 +325,67 @@ class Service:
         leaving = {victim.pod.metadata.uid: victim for victim in victims}
         deadline = self.now + self._settings.preemption_timeout_s
         self.evictions.add(Wait(unit, placement, leaving, deadline))
-        counts: dict[str, int] = {}
+        self.gang_evictions.decide(victims)
+        self._evict_all(unit, victims)
+
+    def _evict_again(self, wait: Wait, uid: str) -> None:
+        """Ask again for an eviction that was put off, and for the rest of a gang that leaves whole."""
+        self.gang_evictions.decide(wait.victims.values())
+        gang = self.state.gangs.name_of(uid)
+        together = self.state.gangs.covers(gang, uid)
+        again = [
+            victim
+            for each, victim in wait.victims.items()
+            if each == uid or (together and victim.gang == gang)
+        ]
+        for victim in again:
+            self.evictions.retry.pop(victim.pod.metadata.uid, None)
+        self._evict_all(wait.unit, again)
+
+    def _evict_all(self, unit: Unit, victims: Iterable[Victim]) -> None:
         for victim in victims:
-            counts[victim.gang] = counts.get(victim.gang, 0) + 1
-        for name, number in counts.items():
-            gang = self.state.gangs.get(name) if name else None
-            if gang is not None and gang.falls(number):
-                self.state.gangs.unlatch(name)
-        for uid, victim in leaving.items():
+            uid = victim.pod.metadata.uid
             known = uid in self.evictions.asked or uid in self.evictions.retry
             if not known and victim.pod.metadata.deletion_timestamp is None:
-                self._evict(unit, victim)
+                gang = victim.gang if self.state.gangs.covers(victim.gang, uid) else ""
+                self._evict(victim.pod, f"Preempted by {unit.name}", unit=unit, gang=gang)
 
-    def _evict(self, unit: Unit, victim: Victim) -> None:
-        self.evictions.asked[victim.pod.metadata.uid] = None
-        self.state.budgets.evicting(victim.pod)
+    def _evict_member(self, gang: str, pod: Pod) -> None:
+        """Finish what was begun: the member leaves because the rest of its gang does."""
+        self._evict(pod, f"Preempted with gang {shown(gang)}", gang=gang)
+
+    def _evict(self, pod: Pod, why: str, *, unit: Unit | None = None, gang: str = "") -> None:
+        key, uid = pod.metadata.key, pod.metadata.uid
+        self.evictions.asked[uid] = None
+        self.state.budgets.evicting(pod)
         # The rest of a gang that falls may be on a node that is gone.
-        placed = self.state.snapshot.placed(victim.key)
+        placed = self.state.snapshot.placed(key)
         node = placed.node if placed is not None else ""
-        message = f"Preempted by {unit.name} on node {node}"
-        self.actions.append(EvictPod(victim.key, victim.pod.metadata.uid, node, unit.name, unit.id, message))
+        name, unit_id = (unit.name, unit.id) if unit is not None else ("", "")
+        self.actions.append(EvictPod(key, uid, node, name, unit_id, f"{why} on node {node}", gang))
+
+    def _spare(self, name: str) -> None:
+        """Take back the eviction of a gang: what is left of it stays, and its marks go."""
+        gang = self.state.gangs.get(name)
+        self.state.gangs.spare(name)
+        for pod in gang.evicted if gang is not None else ():
+            self.not_asked(pod.metadata.uid)
+            if with_its_gang(pod):
+                self.actions.append(SparePod(pod.metadata.key, pod.metadata.uid))
+
+    def _spare_unwanted(self) -> bool:
+        """Take back evictions of gangs that no unit waits for any more; whether there were any."""
+        names = self.gang_evictions.unwanted() if self.state.gangs.evicted else []
+        for name in names:
+            self._spare(name)
+        return bool(names)
 
     def _hold(self, pod: Pod, verdict: Verdict, unit: str, *, fresh: bool = True) -> None:
         if self.state.book.active and verdict.unschedulable:
             uid = pod.metadata.uid
             self.state.book.held(uid, self.now, unschedulable_since(pod))
             verdict = replace(verdict, tier=self.state.book.words(uid))
-        action = self.holds.say(pod, verdict, unit or pod.metadata.key, self.now, fresh=fresh)
+        action = self.holds.say(pod, verdict, shown(unit) or pod.metadata.key, self.now, fresh=fresh)
         if action is not None:
             self.actions.append(action)
 

@@ -73,7 +73,7 @@ class State:
 
     def _has_its_gang(self, uid: str) -> bool:
         gang = self.gangs.get(self.gangs.name_of(uid))
-        return gang is None or not gang.missing()
+        return gang is None or gang.may_start
 
     def pod_seen(self, pod: Pod) -> tuple[Pod, Priority]:
         """Take note of a pod; the pod with the priority that counts in its spec."""
@@ -332,8 +332,8 @@ class State:
                 self.gangs.owner_seen(kind, thing)
                 self.book.owner(kind, thing)
 
-    def gone(self, kind: str, namespace: str, name: str) -> None:
-        """Anything but a pod is gone."""
+    def gone(self, kind: str, namespace: str, name: str, group: str = "") -> None:
+        """Anything but a pod is gone; `group` is the API group of a PodGroup."""
         if kind == "Node":
             self._remove_node(name)
             self.unusable.pop(f"Node {name}", None)
@@ -346,7 +346,8 @@ class State:
                 self.book.budget_gone(namespace, name)
                 self.hints.budgets()
             case "PodGroup":
-                self.gangs.group_gone(namespace, name)
+                self.gangs.group_gone(namespace, name, group)
+                self.hints.budgets()
             case _:
                 self.gangs.owner_gone(kind, namespace, name)
                 self.book.owner_gone(kind, namespace, name)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from fairlead.engine.evicted import CONDITION as EVICTED
 from fairlead.kube.pod import Pod, PodSpec, PodStatus
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["shared"]
 
 # Whether a resize is refused, whether the pod is on its way out, whether it is ready.
-_CONDITIONS = ("PodResizePending", "DisruptionTarget", "Ready")
+_CONDITIONS = ("PodResizePending", "DisruptionTarget", EVICTED, "Ready")
 
 
 def shared(pod: Pod, cls: PodClass, spec: PodSpec) -> Pod:
