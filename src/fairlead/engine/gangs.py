@@ -99,6 +99,7 @@ class Gang:
 class _Record:
     pods: dict[str, Pod] = field(default_factory=dict)  # by uid
     started_with: int = 0
+    departing: dict[str, None] = field(default_factory=dict)  # uids that are being evicted by themselves
     evicted: dict[str, None] = field(default_factory=dict)  # uids that an eviction of the gang covers
     begun: bool = False  # whether that eviction can no longer be taken back
     evicted_from: int = 0  # `started_with` when it was decided
@@ -210,6 +211,7 @@ class Gangs:
             return ""
         record = self._records[name]
         record.pods.pop(uid, None)
+        record.departing.pop(uid, None)
         record.evicted.pop(uid, None)
         if not record.pods:
             del self._records[name]
@@ -264,6 +266,27 @@ class Gangs:
         if gang is not None and not gang.latched:
             self._records[name].started_with = max(1, gang.minimum)
             self._touch(name)
+
+    def depart(self, uid: str) -> None:
+        """A member is to leave by itself: it counts as gone from now on."""
+        name = self.name_of(uid)
+        if name:
+            self._records[name].departing[uid] = None
+            self._touch(name)
+
+    def stay(self, uid: str) -> None:
+        """That did not come to be. If its gang leaves whole meanwhile, the member leaves with it."""
+        record = self._records.get(self.name_of(uid))
+        if record is not None and uid in record.departing:
+            del record.departing[uid]
+            if record.evicted:
+                record.evicted[uid] = None
+            self._touch(self.name_of(uid))
+
+    def is_leaving(self, uid: str) -> bool:
+        """Whether a member was told to leave, by itself or with its gang, and counts as gone."""
+        record = self._records.get(self.name_of(uid))
+        return record is not None and (uid in record.departing or uid in record.evicted)
 
     def evict(self, name: str, uids: Iterable[str]) -> None:
         """The gang is to leave whole: these are the members that the decision covers.
@@ -358,7 +381,7 @@ class Gangs:
         for uid, pod in record.pods.items():
             if pod.status.phase == "Succeeded":
                 succeeded += 1
-            elif pod.terminal or pod.metadata.deletion_timestamp is not None:
+            elif pod.terminal or pod.metadata.deletion_timestamp is not None or uid in record.departing:
                 continue
             elif uid in record.evicted:
                 evicted.append(pod)

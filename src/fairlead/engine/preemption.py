@@ -230,7 +230,7 @@ class Preemption:
         """The chosen and, for each gang that falls, all of it; None when somebody in it must stay."""
         by_gang: dict[str, dict[str, None]] = {}
         for victim in chosen:
-            if victim.gang:
+            if victim.gang and not self._gangs.is_leaving(victim.pod.metadata.uid):
                 by_gang.setdefault(victim.gang, {})[victim.key] = None
         leaving = list(chosen)
         for name, there in by_gang.items():

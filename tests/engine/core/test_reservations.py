@@ -119,18 +119,25 @@ def test_a_gang_of_unequal_members_has_room_kept_for_all_of_them():
 def test_a_reservation_survives_changes_of_other_nodes():
     world = running(None, *(node(f"n{i}", cpu=1) for i in range(3)), node("far", cpu=1, taints=[TAINT]))
     world.add(*(pod(f"s-{i}", created=i) for i in range(3)), *gang(3, created=50)).after(650)
-    assert stream_past(world, "big", elsewhere=True) is not None
+    assert stream_past(world, "big", step_s=1.0, elsewhere=True) is not None
 
 
-def test_a_reservation_is_made_and_kept_while_its_unit_is_in_backoff():
-    world = running(None, node("n", cpu=2), node("m", cpu=2), pod("a", 2, on="n"), pod("b", 2, on="m"))
-    world.add(*gang(4, created=50)).after(600)
+def test_a_reservation_is_kept_while_its_unit_is_in_backoff():
+    busy = [pod("a", 2, on="n"), pod("b", on="m"), pod("c", on="m")]
+    world = running(None, node("n", cpu=2), node("m", cpu=2), *busy, *gang(4, created=50)).after(600)
     (reservation,) = world.core.state.room.reservations.values()
-    # Room for two of four: the gang is tried, held again and rests.
-    world.remove("a")
-    world.add(node("far", cpu=1, taints=[TAINT]), pod("s", created=world.now))
+    # Room for two of four, then for three: the gang is tried and held, then helped again while it rests.
+    world.remove("a").remove("b")
+    world.add(node("far", cpu=1, taints=[TAINT]))
     assert world.core.state.room.reservations == {0: reservation}
-    assert "default/s" not in world.bound
+    assert "default/s" not in world.add(pod("s", created=world.now)).bound
+
+
+def test_a_reservation_is_made_while_its_unit_is_in_backoff():
+    busy = [pod("a", 2, on="n"), pod("b", on="m"), pod("c", on="m")]
+    world = running(None, node("n", cpu=2), node("m", cpu=2), *busy, *gang(4, created=50)).after(540)
+    world.remove("a").after(9.5).remove("b").after(1)
+    assert [one.nodes for one in world.core.state.room.reservations.values()] == [("m", "n")]
 
 
 def test_a_reservation_moves_when_its_unit_can_no_longer_fit_on_its_nodes():

@@ -32,14 +32,13 @@ class GangEvictions:
         """Evict every gang that these victims would take below its minimum."""
         by_gang: dict[str, list[str]] = {}
         for victim in victims:
-            if victim.gang:
-                by_gang.setdefault(victim.gang, []).append(victim.pod.metadata.uid)
+            uid = victim.pod.metadata.uid
+            if victim.gang and not self._gangs.is_leaving(uid):
+                by_gang.setdefault(victim.gang, []).append(uid)
         for name, uids in by_gang.items():
             gang = self._gangs.get(name)
-            there = {pod.metadata.uid for pod in gang.running} if gang is not None else set()
-            leaving = [uid for uid in uids if uid in there]
-            if gang is not None and leaving and gang.falls(len(leaving)):
-                self._gangs.evict(name, there)
+            if gang is not None and gang.falls(len(uids)):
+                self._gangs.evict(name, [pod.metadata.uid for pod in gang.running])
 
     def unfinished(self, now: float) -> list[tuple[str, Pod]]:
         """Members, with their gang, that are to be evicted because the eviction of their gang has begun."""

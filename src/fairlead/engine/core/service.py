@@ -130,6 +130,7 @@ class Service:
         """An eviction that was asked for was not, or will not be, carried out."""
         self.evictions.asked.pop(uid, None)
         self.state.budgets.settled(uid)
+        self.state.gangs.stay(uid)
 
     def on_time(self) -> None:
         """End what has run out of time, and do what was put off until now."""
@@ -358,6 +359,8 @@ class Service:
         key, uid = pod.metadata.key, pod.metadata.uid
         self.evictions.asked[uid] = None
         self.state.budgets.evicting(pod)
+        if not gang:
+            self.state.gangs.depart(uid)
         # The rest of a gang that falls may be on a node that is gone.
         placed = self.state.snapshot.placed(key)
         node = placed.node if placed is not None else ""
