@@ -1,9 +1,9 @@
 """What does one pod event cost as the cluster grows: 1,000, 10,000, 100,000 pods?
 
-Each event goes through the whole scheduler core. The arrival of a pod, which plans it and binds it, is reported
-by itself: the cheaper events around it would hide what it costs. Those are the deletion of a running pod and the
-binding confirmed by the watch. Arrivals are of all classes in turn, so none is helped by the one before. Nodes
-are always 5,000, so that only the number of pods grows. Times are CPU time of this process.
+Each event goes through the whole scheduler core. The arrival of a pod, which plans it and binds it, is
+reported by itself: the cheaper events around it would hide what it costs. Those are the deletion of a
+running pod and the binding confirmed by the watch. Arrivals are of all classes in turn, so none is helped
+by the one before. Nodes are always 5,000, so that only the number of pods grows. Times are CPU time.
 """
 
 from __future__ import annotations

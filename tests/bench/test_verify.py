@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from benchmarks.verify import ROOT, folder_row
 
 SKIPPED = "import pytest\n\n@pytest.mark.skip(reason='no program')\ndef test_skipped():\n    pass\n"
