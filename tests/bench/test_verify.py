@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -45,3 +46,8 @@ def test_a_name_that_is_no_folder_and_no_benchmark_is_refused() -> None:
     )
     assert done.returncode == 2
     assert "no such test folder or benchmark: bench_nothing" in done.stderr
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "benchmarks").glob("bench_*.py")), ids=lambda path: path.stem)
+def test_every_benchmark_can_be_imported_and_has_a_run(path: Path) -> None:
+    assert callable(importlib.import_module(f"benchmarks.{path.stem}").run)
