@@ -23,6 +23,7 @@ from typing import Any
 import msgspec
 
 from benchmarks.e2e_accounts import (
+    IN_FLIGHT,
     KUBE_SCHEDULER_BURST,
     KUBE_SCHEDULER_QPS,
     Requests,
@@ -42,7 +43,6 @@ from fairlead.rig.nodes import create_nodes, node_object
 POD, EVENT = known("Pod"), known("Event")
 SCHEDULED = "reason=Scheduled"
 NAMESPACE = "default"
-IN_FLIGHT = 64
 PATIENCE_S = 600.0
 QUIET_S = 15.0  # no further Scheduled event for this long: what is missing was dropped
 
@@ -78,7 +78,7 @@ def started(name: str, plane: ControlPlane, kubeconfig: Path, nodes: int) -> Ite
         command = ["-m", "benchmarks.bench_e2e", f"--bind-only={kubeconfig}", f"--nodes={nodes}"]
     else:
         command = [
-            *("-m", "fairlead", "scheduler", "--leader-elect=false"),
+            *("-m", "fairlead", "scheduler", "--leader-elect=false", f"--in-flight={IN_FLIGHT}"),
             *(f"--kubeconfig={kubeconfig}", f"--system-namespace={SYSTEM_NAMESPACE}"),
         ]
     log = plane.folder / f"{name}.log"

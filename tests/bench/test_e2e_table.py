@@ -54,7 +54,6 @@ def test_the_bind_rate_is_compared_with_kube_scheduler_and_with_the_ceiling() ->
 
 
 VERSUS = "fairlead against kube-scheduler"
-OTHER_LEVEL = Requests("exempt", PODS, 0)
 
 
 @pytest.mark.parametrize(
@@ -98,6 +97,13 @@ def test_a_smaller_cluster_asks_for_a_smaller_lead_to_the_last_bind_only() -> No
     ]
 
 
+def test_the_table_says_which_account_and_limit_each_contender_had() -> None:
+    rows = {row.name.strip(): row.measured for row in table()}
+    assert rows["account and limit of ceiling"] == "kube-system/ceiling, no rate limit, 64 binds in flight"
+    assert rows["account and limit of kube-scheduler"].endswith(", 5000 requests/s, burst 10000")
+    assert rows["account and limit of fairlead"] == "kube-system/fairlead, no rate limit, 64 binds in flight"
+
+
 def test_events_that_kube_scheduler_drops_are_reported_and_no_target_of_ours() -> None:
     rows = table(theirs=dataclasses.replace(THEIRS, with_event=900))
     (row,) = [row for row in rows if row.name == "  pods with a Scheduled event, kube-scheduler"]
@@ -139,6 +145,8 @@ def test_arguments_that_go_together(given: list[str], expected: dict[str, Any]) 
         ["--rate", "fast"],
         ["--rate", "0"],
         ["--rate", "-5"],
+        ["--rate", "nan"],
+        ["--only", "fairlead", "--rate", "max"],
         ["--workload", "other"],
         ["--workload", "constrained", "--gangs", "10"],
         ["--workload", "constrained", "--preemption"],
