@@ -126,11 +126,11 @@ def _rate(
     made = [_pod(f"{prefix}-{index:05}", owners[index % len(owners)]) for index in range(pods)]
     with _extender(plane, port, tiers) as pid:
         asyncio.run(create(plane.kubeconfig, made))
-        with observed(plane.kubeconfig, pods, f"{prefix}-") as bound:
+        with observed(plane.kubeconfig, pods, f"{prefix}-") as observer:
             began = time.monotonic()
             entry = extender_entry(Wanted(f"http://127.0.0.1:{port}"))
             plane.start_scheduler({"percentageOfNodesToScore": 100, "extenders": [entry]}, qps=5000)
-            times = sorted(bound().values())
+            times = sorted(observer.bound().values())
             cpu_s, memory_mb = usage(pid)
             print(
                 f"  {prefix}: {pods} pods in {times[-1] - began:.1f} s, extender's CPU {cpu_s:.1f} s, "

@@ -20,7 +20,8 @@ from pathlib import Path
 
 import yaml
 
-from benchmarks.e2e_rig import create, observed, pod, usage
+from benchmarks.e2e_rig import create, observed, usage
+from benchmarks.e2e_workloads import pod
 from benchmarks.rows import Row, main
 from fairlead.rig.controlplane import ControlPlane
 from fairlead.rig.installed import ACCOUNT, NAMESPACE, shipped_kubeconfig
@@ -51,14 +52,14 @@ def run(nodes: int = 1000, seconds: float = 60.0) -> list[Row]:
             with (Path(folder) / "fairlead.log").open("wb") as said:
                 scheduler = subprocess.Popen([sys.executable, *command], stderr=said)
             try:
-                with observed(plane.kubeconfig, nodes) as bound:
+                with observed(plane.kubeconfig, nodes) as observer:
                     asyncio.run(
                         create(plane.kubeconfig, [pod(f"pod-{n:05}", "fairlead") for n in range(nodes)])
                     )
                     asyncio.run(
                         create(plane.kubeconfig, [pod(f"big-{n}", "fairlead", cpu="64") for n in range(10)])
                     )
-                    bound()
+                    observer.bound()
                 time.sleep(_SETTLE_S)
                 before_s, began = usage(scheduler.pid)[0], time.time()
                 time.sleep(seconds)
