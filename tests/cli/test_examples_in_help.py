@@ -89,6 +89,8 @@ class Place:
         for name in ("policy.yaml", "policies.yaml"):
             (folder / name).write_text(yaml.safe_dump(plain_policy()))
         (folder / "values.yaml").write_text("replicas: 2\n")
+        shipped = yaml.safe_load((ROOT / "deploy" / "configuration.yaml").read_text())
+        (folder / "fairlead.yaml").write_text(shipped["data"]["fairlead.yaml"])
         tenants = [{"name": "a", "type": "standard"}, {"name": "b", "type": "premium", "namespace": "shop"}]
         document = {"apiVersion": "fairlead.dev/v1alpha1", "kind": "Tenants", "tenants": tenants}
         (folder / "tenants.yaml").write_text(yaml.safe_dump(document))

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import yaml
 
-from fairlead.doors.scheduler.configuration import load
+from fairlead.cli import burst, scheduler, serve
+from fairlead.cli.configuration import PRIORITY_FLAGS, fields_of
+from fairlead.doors.scheduler.configuration import Configuration, load, read_configuration
+from fairlead.kube.selectors import selector_text
 from fairlead.rig.controlplane import ControlPlane
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -155,6 +159,70 @@ class TestTheConfiguration:
             "namespaceSelector": {"matchLabels": {"fairlead.dev/priority-annotation": "honour"}},
             "max": 1_000_000_000,
         }
+
+
+class TestThePriorityAnnotation:
+    """What is shipped honours it in labelled namespaces only: it side-steps the quota of PriorityClasses."""
+
+    # Which of the commands that manifests run decide by priority, and their click commands.
+    DECIDE: ClassVar = {"scheduler": scheduler.command, "serve": serve.command, "burst": burst.command}
+    DO_NOT: ClassVar = ("webhook", "extender", "rebalance")
+
+    def containers(self) -> Iterator[tuple[str, Obj, Obj]]:
+        """Every container that runs Fairlead, with its file and its pod's spec."""
+        for path in sorted([*DEPLOY.rglob("*.yaml"), *(ROOT / "examples").rglob("*.yaml")]):
+            for one in yaml.safe_load_all(path.read_text()):
+                spec = ((one or {}).get("spec") or {}).get("template", {}).get("spec") or {}
+                for container in spec.get("containers", ()):
+                    if container["image"].startswith("fairlead:"):
+                        yield str(path.relative_to(ROOT)), spec, container
+
+    def configuration(self, spec: Obj, container: Obj, tmp_path: Path) -> Configuration:
+        """What the container's command makes of its flags and of the file that is mounted."""
+        name, *arguments = container["args"]
+        given = self.DECIDE[name].make_context(name, arguments).params
+        file = given.get("config_file")
+        if file:
+            (mount,) = container["volumeMounts"]
+            (volume,) = spec["volumes"]
+            held = of_kind(shipped(), "ConfigMap", volume["configMap"]["name"])["data"]
+            path = tmp_path / Path(file).relative_to(mount["mountPath"])
+            path.write_text(held[path.name])
+            file = str(path)
+        return read_configuration(file, fields_of({flag: given[flag] for flag in PRIORITY_FLAGS}))
+
+    def test_every_manifest_of_a_command_that_decides_restricts_it_to_one_label(self, tmp_path: Path) -> None:
+        found = {}
+        for file, spec, container in self.containers():
+            if container["args"][0] not in self.DO_NOT:
+                limits = self.configuration(spec, container, tmp_path).settings().priority_annotation
+                assert limits.namespace_selector is not None, f"{file} honours it in every namespace"
+                found[file] = (selector_text(limits.namespace_selector), limits.max)
+        assert found == {
+            f"deploy/{name}.yaml": ("fairlead.dev/priority-annotation=honour", 1_000_000_000)
+            for name in ("scheduler", "serve/serve", "burst/burst")
+        }
+
+    def test_every_example_that_uses_it_is_in_a_labelled_namespace(self) -> None:
+        using = {}
+        for path in sorted((ROOT / "examples").rglob("*.yaml")):
+            objects = [one for one in yaml.safe_load_all(path.read_text()) if isinstance(one, dict)]
+            objects = [item for one in objects for item in one.get("items", [one])]
+            labels = {
+                one["metadata"]["name"]: one["metadata"].get("labels", {})
+                for one in objects
+                if one.get("kind") == "Namespace"
+            }
+            for one in objects:
+                for metadata in (
+                    one.get("metadata"),
+                    one.get("spec", {}).get("template", {}).get("metadata"),
+                ):
+                    if "priority" in ((metadata or {}).get("annotations") or {}):
+                        using[path.name] = labels[one["metadata"]["namespace"]]
+        assert sorted(using) == ["priorities.yaml", "shop.yaml"]
+        for labels_of in using.values():
+            assert labels_of["fairlead.dev/priority-annotation"] == "honour"
 
 
 class TestTheRights:

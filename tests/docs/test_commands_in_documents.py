@@ -4,9 +4,10 @@ Documents show commands in ``console`` blocks, behind ``$``. What `make` and `se
 asked for (their dry runs): the one's real run is what runs these tests, the other's needs minikube or kind.
 Everything else is run for real, block by block, in a folder that has the repository's `examples`. A block
 under the comment ``<!-- on: embedded -->`` is run with `kubectl` on an embedded cluster of its own, four
-nodes large, where Fairlead schedules; under ``spot`` and ``burst`` on one with the nodes and doors that the
-document has installed, under ``tenants`` on one that grows the example's node groups from zero; under
-``aws`` with a served AWS account in which the tags of these groups are not as they should be.
+nodes large, where Fairlead schedules with its shipped configuration; under ``spot`` and ``burst`` on one with
+the nodes and doors that the document has installed, under ``tenants`` on one that grows the example's node
+groups from zero; under ``aws`` with a served AWS account in which the tags of these groups are not as they
+should be.
 """
 
 from __future__ import annotations
@@ -120,9 +121,17 @@ def nowhere(_: Path) -> Iterator[dict[str, str]]:
 
 @contextmanager
 def embedded(tmp_path: Path) -> Iterator[dict[str, str]]:
-    """A cluster with a scheduler on it; yields the environment in which `kubectl` finds both."""
+    """A cluster with a scheduler and its configuration as shipped; yields where `kubectl` finds it."""
+    shipped = [
+        yaml.safe_load((ROOT / "deploy" / f"{name}.yaml").read_text())
+        for name in ("namespace", "configuration")
+    ]
+    config = tmp_path / "fairlead.yaml"
+    config.write_text(shipped[1]["data"]["fairlead.yaml"])
     with cluster_of(tmp_path, *(node_object(f"node-{index}") for index in range(NODES))) as cluster:
-        scheduler = SchedulerProcess(cluster.kubeconfig, "--leader-elect=false")
+        for one in shipped:
+            cluster.create(one)
+        scheduler = SchedulerProcess(cluster.kubeconfig, "--leader-elect=false", f"--config={config}")
         try:
             scheduler.wait_for("synced")
             yield environment(cluster, tmp_path)

@@ -11,6 +11,7 @@ from fairlead.kube.selectors import (
     matches,
     parse_field_selector,
     parse_label_selector,
+    selector_text,
 )
 
 LABELS = {"app": "web", "tier": "front", "cores": "8", "empty": ""}
@@ -86,3 +87,16 @@ def test_field_selectors_are_conjunctions_of_equalities() -> None:
     assert parse_field_selector("metadata.name=").admits(read)
     with pytest.raises(BadInput, match="field selector"):
         parse_field_selector("spec.nodeName")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "app=web", "app!=web", "app in (api,web)", "app notin (api,web)", "app,!old", "cores>4,cores<9"],
+)
+def test_a_selector_is_spelt_as_it_is_read(text: str) -> None:
+    assert selector_text(parse_label_selector(text)) == text
+
+
+def test_labels_of_a_selector_are_spelt_in_the_order_of_their_keys() -> None:
+    selector = LabelSelector({"tier": "front", "app": "web"}, (Requirement("old", "DoesNotExist"),))
+    assert selector_text(selector) == "app=web,tier=front,!old"

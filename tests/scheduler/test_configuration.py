@@ -71,6 +71,13 @@ def test_flags_win_over_the_file(tmp_path: Path):
         ("listen: nowhere", "listen"),
         ("leaderElection: {leaseDuration: 5s}", "leaderElection"),
         ("record: {segmentBytes: 1}", "record.segmentBytes"),
+        ("priorityAnnotation: {max: high}", "priorityAnnotation.max"),
+        # An empty selector selects every namespace, so one with a misspelt field must not count as empty.
+        ("priorityAnnotation: {namespaceSelector: {matchLabel: {a: b}}}", "namespaceSelector.*matchLabel"),
+        (
+            "priorityAnnotation: {namespaceSelector: {matchExpressions: [{key: a, operator: Is}]}}",
+            "priorityAnnotation.namespaceSelector.a: 'Is' is not an operator",
+        ),
     ],
 )
 def test_a_mistake_names_the_field(tmp_path: Path, text: str, named: str):

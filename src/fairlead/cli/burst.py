@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairlead.cli.configuration import PRIORITY_FLAGS, fields_of, priority_options
 from fairlead.cli.running import running_options
 from fairlead.cli.webhook import service_and_port
 
@@ -37,6 +38,9 @@ Examples:
     fairlead burst --burst-node virtual-node --burst-value 10 --namespace shop
   The same per app and everywhere:
     fairlead burst --burst-node virtual-node --burst-value 10 -A --group-label app
+  The same, with the annotation priority honoured in labelled namespaces only:
+    fairlead burst --burst-node virtual-node --burst-value 10 -A --group-label app \\
+        --priority-annotation-namespaces fairlead.dev/priority-annotation=honour
   Leave binding to the cluster's scheduler, from a machine that the cluster can reach:
     fairlead burst --burst-node virtual-node --burst-value 10 --via webhook \\
         --listen :9443 --url https://10.0.0.5:9443
@@ -103,6 +107,7 @@ the same scheduler name. Exits with 0 after SIGTERM or SIGINT, with 2 when a fla
     "before it returns.",
 )
 @click.option("--return-jobs", is_flag=True, help="Let pods of Jobs return too: their Job counts a failure.")
+@priority_options
 @click.option(
     "--url", default="", metavar="https://HOST:PORT", help="With --via webhook: see fairlead webhook."
 )
@@ -127,7 +132,7 @@ def command(options: Options, **flags: Any) -> None:
     """
     from fairlead.doors.running import run_doors
 
-    asked = _Asked(**flags)
+    asked = _Asked(priority=fields_of({name: flags.pop(name) for name in PRIORITY_FLAGS}), **flags)
     policy = asked.policy(options)
     make = asked.steering if asked.via == "webhook" else asked.scheduling
     run_doors(options, lambda around: make(around, policy), fixed=(policy,))
@@ -149,6 +154,7 @@ class _Asked:
     url: str
     service: str
     client_ca_file: str
+    priority: dict[str, Any]  # as fields of the scheduler's configuration
 
     def policy(self, options: Options) -> PlacementPolicy:
         """The policy that the flags stand for; BadInput where they cannot be used."""
@@ -171,6 +177,8 @@ class _Asked:
             raise BadInput("--scheduler-name goes with --via scheduler: a webhook steers the pods of any")
         if self.via == "webhook" and not options.listen:
             raise BadInput("--via webhook needs --listen ADDRESS:PORT, where the API server calls us")
+        if self.via == "webhook" and self.priority:
+            raise BadInput("--priority-annotation flags go with --via scheduler: a webhook orders no pods")
         for flag, value in (("--url", self.url), ("--client-ca-file", self.client_ca_file)):
             if self.via == "scheduler" and value:
                 raise BadInput(f"{flag} goes with --via webhook")
@@ -206,6 +214,7 @@ class _Asked:
             "schedulerNames": [self.scheduler_name],
             "namespaces": list(policy.spec.match.namespaces),
             "leaderElection.leaseName": lease,
+            **self.priority,
         }
         returning = Settings((self.scheduler_name,), only_ours=True, lease=f"{lease}-rebalancer")
         scheduler = SchedulerDoor(around, merged({}, flags), only_ours=True)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from fairlead.cli.showing import show_json, show_lines, show_table, state_options
+from fairlead.cli.configuration import decision_options, fields_of
+from fairlead.cli.showing import show_json, show_lines, show_table, show_warnings, state_options
 from fairlead.cli.state import read_objects
 from fairlead.engine.cluster import Cluster
 from fairlead.engine.explain import Explanation
@@ -19,6 +22,11 @@ __all__ = ["command"]
     \b
     kubectl get nodes,pods,pvc,pv,sc,csinodes,ns,pdb -A -o yaml | fairlead explain shop/web-1 -f -
 
+    The same, as a scheduler with this configuration decides:
+
+    \b
+    fairlead explain shop/checkout -f examples/state/shop.yaml --config fairlead.yaml
+
     Exits with 0 whether or not the pod fits somewhere, with 2 when the input cannot be used.
     """,
 )
@@ -27,15 +35,20 @@ __all__ = ["command"]
     "-n", "--namespace", default="default", show_default=True, help="Where POD is, if it does not say."
 )
 @state_options
+@decision_options
 def command(
-    pod: str, *, files: tuple[str, ...], namespace: str, output: str, pdb: str, capacity: str
+    pod: str, *, files: tuple[str, ...], namespace: str, output: str, config_file: str | None, **flags: Any
 ) -> None:
     """Say why POD (NAMESPACE/NAME) fits, or not, on each node, and what would help.
 
     The words are kube-scheduler's. A pod that already has a node is explained as if it were to be
-    placed now.
+    placed now. With the scheduler's configuration file (--config) the answer is the scheduler's own.
     """
-    cluster = Cluster.from_objects(read_objects(files), pdb=pdb, capacity=capacity)
+    from fairlead.doors.scheduler.configuration import read_configuration
+
+    settings = read_configuration(config_file, fields_of(flags)).settings()
+    cluster = Cluster.from_objects(read_objects(files), settings=settings)
+    show_warnings(cluster.warnings())
     found = cluster.explain(pod if "/" in pod else f"{namespace}/{pod}")
     if output == "json":
         show_json(found.to_dict())

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from fairlead.cli.showing import show_json, show_lines, show_table, state_options
+from fairlead.cli.configuration import decision_options, field_option, fields_of
+from fairlead.cli.showing import show_json, show_lines, show_table, show_warnings, state_options
 from fairlead.cli.state import read_objects
 from fairlead.engine.cluster import Cluster
 from fairlead.engine.plan import Plan
@@ -19,28 +22,35 @@ __all__ = ["command"]
     \b
     kubectl get nodes,pods,pdb,deploy,rs,sts,jobs,pvc,pv,sc,ns -A -o yaml | fairlead plan -f -
 
+    The same, as a scheduler with this configuration decides:
+
+    \b
+    fairlead plan -f examples/state/shop.yaml --config fairlead.yaml
+
     Exits with 0 whatever the plan says, with 2 when the input cannot be used.
     """,
 )
-@click.option(
+@field_option(
     "--scheduler-name",
-    "scheduler_names",
+    field="schedulerNames",
     multiple=True,
-    default=("fairlead",),
-    show_default=True,
     metavar="NAME",
-    help="Plan pods that ask for this scheduler. Repeatable.",
+    help="Plan pods that ask for this scheduler (default: fairlead). Repeatable.",
 )
 @state_options
-def command(
-    *, files: tuple[str, ...], output: str, scheduler_names: tuple[str, ...], pdb: str, capacity: str
-) -> None:
+@decision_options
+def command(*, files: tuple[str, ...], output: str, config_file: str | None, **flags: Any) -> None:
     """Say what would be bound, evicted and held, in the order it would be done.
 
-    Pods of other schedulers are counted, never touched.
+    Pods of other schedulers are counted, never touched. With the scheduler's configuration file (--config)
+    the plan is the scheduler's own.
     """
-    cluster = Cluster.from_objects(read_objects(files), pdb=pdb, capacity=capacity)
-    found = cluster.plan(scheduler_names=scheduler_names)
+    from fairlead.doors.scheduler.configuration import read_configuration
+
+    settings = read_configuration(config_file, fields_of(flags)).settings()
+    cluster = Cluster.from_objects(read_objects(files), settings=settings)
+    show_warnings(cluster.warnings())
+    found = cluster.plan()
     if output == "json":
         show_json(found.to_dict())
     else:

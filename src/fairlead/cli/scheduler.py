@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
+from fairlead.cli.configuration import decision_options, field_option, fields_of
+
 __all__ = ["command"]
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def _flag(*names: str, field: str, **options: Any) -> Callable[[F], F]:
-    """A flag that stands for a field of the configuration file; unset, the file's word counts."""
-    return click.option(*names, field.replace(".", "__"), default=None, **options)
 
 
 @click.command(
@@ -25,15 +19,18 @@ Examples:
     fairlead scheduler --kubeconfig ~/.kube/config --record recording.jsonl
   With policies of a file and a port for health and metrics:
     fairlead scheduler --kubeconfig ~/.kube/config --policies policies.yaml --listen :8080
+  Honour the annotation priority in labelled namespaces only, as the shipped manifests do:
+    fairlead scheduler --kubeconfig ~/.kube/config \\
+        --priority-annotation-namespaces fairlead.dev/priority-annotation=honour
 
 Exits with 0 after SIGTERM or SIGINT, once what was under way is done and the lease is given back.
 SIGHUP reads the configuration file again; so does a change of it.
 """,
 )
-@click.option("--config", "config_file", metavar="FILE", help="A FairleadConfiguration; flags win over it.")
-@_flag("--kubeconfig", field="kubeconfig", metavar="FILE", help="Which cluster, and who we are to it.")
-@_flag("--context", field="context", metavar="NAME", help="Another context than the current one.")
-@_flag(
+@decision_options
+@field_option("--kubeconfig", field="kubeconfig", metavar="FILE", help="Which cluster, and who we are to it.")
+@field_option("--context", field="context", metavar="NAME", help="Another context than the current one.")
+@field_option(
     "-n",
     "--namespace",
     field="namespaces",
@@ -41,66 +38,56 @@ SIGHUP reads the configuration file again; so does a change of it.
     metavar="NAME",
     help="Place only pods of this namespace; others are counted all the same. Repeatable.",
 )
-@_flag(
+@field_option(
     "--scheduler-name",
     field="schedulerNames",
     multiple=True,
     metavar="NAME",
     help="Place pods that ask for this scheduler (default: fairlead). Repeatable.",
 )
-@_flag(
-    "--capacity",
-    field="capacity",
-    type=click.Choice(["resources", "exclusive"]),
-    help="exclusive: one Fairlead pod per node.",
-)
-@_flag(
-    "--pdb",
-    field="preemption.pdb",
-    type=click.Choice(["respect", "best-effort"]),
-    help="Whether evictions must stay within PodDisruptionBudgets.",
-)
-@_flag(
+@field_option(
     "--evict",
     field="preemption.evict",
     type=click.Choice(["api", "delete"]),
     help="Through the eviction API, or by deletion as kube-scheduler does.",
 )
-@_flag(
+@field_option(
     "--preempt-others",
     field="preemption.others",
     type=bool,
     metavar="true|false",
     help="Whether pods of other schedulers may be evicted.",
 )
-@_flag("--queue-order", field="queue.order", type=click.Choice(["smallest", "fifo"]), help="Among equals.")
-@_flag(
+@field_option(
+    "--queue-order", field="queue.order", type=click.Choice(["smallest", "fifo"]), help="Among equals."
+)
+@field_option(
     "--leader-elect",
     field="leaderElection.enabled",
     type=bool,
     metavar="true|false",
     help="Work only while holding the lease (default: true).",
 )
-@_flag(
+@field_option(
     "--policies",
     field="policies",
     metavar="FILE",
     help="A YAML stream of policies, beside those of the cluster; read again when it changes.",
 )
-@_flag(
+@field_option(
     "--system-namespace",
     field="systemNamespace",
     metavar="NAME",
     help="Where the lease lives (default: the pod's own, else fairlead-system).",
 )
-@_flag(
+@field_option(
     "--listen",
     field="listen",
     metavar="ADDRESS:PORT",
     help="Serve /livez, /readyz and /metrics here; without it, no port is opened.",
 )
-@_flag("--record", field="record.file", metavar="FILE", help="Keep a recording for `fairlead replay`.")
-@_flag("--in-flight", field="inFlight", type=int, metavar="N", help="Binds under way at once.")
+@field_option("--record", field="record.file", metavar="FILE", help="Keep a recording for `fairlead replay`.")
+@field_option("--in-flight", field="inFlight", type=int, metavar="N", help="Binds under way at once.")
 @click.option(
     "--log-format",
     type=click.Choice(["auto", "json", "text"]),
@@ -118,13 +105,10 @@ SIGHUP reads the configuration file again; so does a change of it.
 def command(config_file: str | None, log_format: str, log_level: str, **flags: Any) -> None:
     """Place the pods of a cluster that ask for us, in order of priority, gangs whole or not at all."""
     from fairlead.doors.running import Options, run_doors
-    from fairlead.doors.scheduler.door import SchedulerDoor, read_configuration
+    from fairlead.doors.scheduler.configuration import read_configuration
+    from fairlead.doors.scheduler.door import SchedulerDoor
 
-    given = {
-        name.replace("__", "."): list(value) if isinstance(value, tuple) else value
-        for name, value in flags.items()
-        if value is not None and value != ()
-    }
+    given = fields_of(flags)
     configuration = read_configuration(config_file, given)
     options = Options(
         kubeconfig=configuration.kubeconfig,

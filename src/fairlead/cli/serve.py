@@ -8,6 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from fairlead.cli.configuration import (
+    PRIORITY_FLAGS,
+    config_option,
+    field_option,
+    fields_of,
+    priority_options,
+)
 from fairlead.cli.running import running_options
 from fairlead.cli.webhook import service_and_port
 
@@ -25,6 +32,7 @@ _CALLED = ("webhook", "extender")  # nobody reaches these without a port
 _FLAGS_OF = (
     (("register", "url", "service", "failure_policy", "tls_ca_file"), ("webhook",)),
     (("tls_cert_file", "tls_key_file", "client_ca_file"), _CALLED),
+    (PRIORITY_FLAGS, ("scheduler",)),
 )
 
 
@@ -39,6 +47,9 @@ Examples:
         --listen :9443 --url https://10.0.0.5:9443 --register
   Without a port, two doors that nobody calls:
     fairlead serve --doors scheduler,rebalance --kubeconfig ~/.kube/config
+  The same, with the annotation priority honoured in labelled namespaces only:
+    fairlead serve --doors scheduler,rebalance --kubeconfig ~/.kube/config \\
+        --priority-annotation-namespaces fairlead.dev/priority-annotation=honour
   Take away again what --register made, once all is ended (same --kubeconfig, --system-namespace):
     fairlead webhook --unregister
 
@@ -53,14 +64,15 @@ kube-scheduler is ready. Exits with 0 after SIGTERM or SIGINT.
     metavar="NAME,...",
     help=f"Which: {', '.join(DOORS)}.",
 )
-@click.option("--config", "config_file", metavar="FILE", help="The scheduler's FairleadConfiguration.")
-@click.option(
+@config_option
+@field_option(
     "--scheduler-name",
-    "schedulers",
+    field="schedulerNames",
     multiple=True,
     metavar="NAME",
     help="Our own scheduler's name (default: the configuration's, else fairlead). Repeatable.",
 )
+@priority_options
 @click.option("--register", is_flag=True, help="webhook: have the API server call us.")
 @click.option(
     "--url",
@@ -92,16 +104,14 @@ kube-scheduler is ready. Exits with 0 after SIGTERM or SIGINT.
     help="webhook, extender: answer only who shows a certificate that one of these authorities signed.",
 )
 @running_options
-def command(
-    options: Options, doors: str, config_file: str | None, schedulers: tuple[str, ...], **flags: Any
-) -> None:
+def command(options: Options, doors: str, config_file: str | None, **flags: Any) -> None:
     """Be several doors in one process: the fewest components that can work.
 
     They share a connection, the policies and one port (default :9443 when a door needs one), with
     /livez, /readyz and /metrics of all. Each does just what its own command does.
     """
     from fairlead.doors.running import run_doors
-    from fairlead.doors.scheduler.door import read_configuration
+    from fairlead.doors.scheduler.configuration import read_configuration
     from fairlead.errors import BadInput
 
     chosen = _chosen(doors)
@@ -109,7 +119,7 @@ def command(
     flags |= service_and_port(flags["service"])
     if flags["client_ca_file"] and "webhook" not in chosen and not flags["tls_cert_file"]:
         raise BadInput("--client-ca-file needs --tls-cert-file: without TLS nobody shows a certificate")
-    given = {"schedulerNames": list(schedulers)} if schedulers else {}
+    given = fields_of({name: flags.pop(name) for name in ("schedulerNames", *PRIORITY_FLAGS)})
     configuration = read_configuration(config_file, given)
     options = replace(
         options,
@@ -145,12 +155,12 @@ def _check_flags(ctx: click.Context, chosen: list[str]) -> None:
     """A flag for a door that is not there would be believed to work."""
     from fairlead.errors import BadInput
 
+    flags = {option.name: option.opts[0] for option in ctx.command.params}
     for names, doors in _FLAGS_OF:
         if not any(door in chosen for door in doors):
             for name in names:
                 if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-                    flag = name.replace("_", "-")
-                    raise BadInput(f"--{flag} is for {' and '.join(doors)}, which --doors does not name")
+                    raise BadInput(f"{flags[name]} is for {' and '.join(doors)}, which --doors does not name")
 
 
 def _makers(

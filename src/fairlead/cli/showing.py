@@ -21,6 +21,7 @@ __all__ = [
     "show_json",
     "show_lines",
     "show_table",
+    "show_warnings",
     "show_yaml",
     "state_options",
 ]
@@ -67,22 +68,8 @@ state_options = options(
         show_default=True,
         help="Form.",
     ),
-    click.option(
-        "--pdb",
-        type=click.Choice(["respect", "best-effort"]),
-        default="respect",
-        show_default=True,
-        help="Whether evictions must stay within PodDisruptionBudgets.",
-    ),
-    click.option(
-        "--capacity",
-        type=click.Choice(["resources", "exclusive"]),
-        default="resources",
-        show_default=True,
-        help="exclusive: one Fairlead pod per node.",
-    ),
 )
-"""Where the state comes from, how it is looked at and in which form the answer is shown."""
+"""Where the state comes from and in which form the answer is shown."""
 
 
 def show_json(data: object) -> None:
@@ -117,6 +104,12 @@ def show_documents(objects: Iterable[object]) -> None:
         objects, Dumper=Dumper, explicit_start=True, sort_keys=False, allow_unicode=True, width=10_000
     )
     click.echo(text, nl=False)
+
+
+def show_warnings(warnings: Iterable[str]) -> None:
+    """Lines on standard error, so that what is on standard output stays the answer alone."""
+    for warning in warnings:
+        click.echo(f"warning: {warning}", err=True)
 
 
 def show_table(headings: Sequence[str], rows: Iterable[Sequence[Text]]) -> None:

@@ -9,12 +9,15 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from fairlead.engine import objects as reading
 from fairlead.engine.budgets import Budgets
 from fairlead.engine.explain import Explanation, Nominated, explain
-from fairlead.engine.priority import priority_of
+from fairlead.engine.priority import ANNOTATION, Priority, priority_of
+from fairlead.engine.settings import Settings
 from fairlead.engine.snapshot.snapshot import Snapshot
 from fairlead.errors import BadInput, BadObject
 from fairlead.kube.meta import Object
@@ -54,17 +57,10 @@ class Cluster:
     ['n1']
     """
 
-    def __init__(self, *, pdb: str = "respect", capacity: str = "resources") -> None:
+    def __init__(self, settings: Settings) -> None:
         """An empty cluster; use `from_objects`."""
-        if pdb not in ("respect", "best-effort"):
-            raise BadInput(f"pdb: {pdb!r} is neither 'respect' nor 'best-effort'")
-        if capacity not in ("resources", "exclusive"):
-            raise BadInput(f"capacity: {capacity!r} is neither 'resources' nor 'exclusive'")
-        self.pdb: Literal["respect", "best-effort"] = "respect" if pdb == "respect" else "best-effort"
-        self.capacity: Literal["resources", "exclusive"] = (
-            "exclusive" if capacity == "exclusive" else "resources"
-        )
-        self.snapshot = Snapshot(capacity=self.capacity)
+        self.settings = settings
+        self.snapshot = Snapshot(capacity=settings.capacity, scheduler_names=settings.scheduler_names)
         # All pods by namespace/name, in the order they came, those without a node and the finished too.
         self.pods: dict[str, Pod] = {}
         # Pods that cannot be made sense of: they are held, everything else goes on.
@@ -86,7 +82,12 @@ class Cluster:
 
     @classmethod
     def from_objects(
-        cls, objects: Iterable[Mapping[str, Any]], *, pdb: str = "respect", capacity: str = "resources"
+        cls,
+        objects: Iterable[Mapping[str, Any]],
+        *,
+        pdb: str | None = None,
+        capacity: str | None = None,
+        settings: Settings | None = None,
     ) -> Cluster:
         """A cluster from Kubernetes objects as dicts, in any order, lists of any kind among them.
 
@@ -96,9 +97,10 @@ class Cluster:
         kinds are passed over. `objects` is read once. Raises BadObject for an object that is not usable.
 
         `pdb`: whether preemption must respect PodDisruptionBudgets or only tries to. `capacity`
-        ``exclusive``: one Fairlead pod per node.
+        ``exclusive``: one Fairlead pod per node. `settings` are those of the scheduler to agree with; where
+        they are given, `pdb` and `capacity` win over theirs.
         """
-        cluster = cls(pdb=pdb, capacity=capacity)
+        cluster = cls(_settings(settings or Settings(), pdb, capacity))
         for thing in reading.opened(objects):
             cluster._keep(thing)
         cluster._fill()
@@ -117,7 +119,7 @@ class Cluster:
             pinned = not known and bool(typed.spec.node_name)
             typed = typed if pinned else whole.sent(self, typed)
         nominated = [
-            Nominated(each, each.status.nominated_node_name, self._priority(each))
+            Nominated(each, each.status.nominated_node_name, self._priority(each).value)
             for each in self.pods.values()
             if each.status.nominated_node_name and not each.spec.node_name and not each.terminal
         ]
@@ -127,9 +129,9 @@ class Cluster:
             return explain(
                 self.snapshot,
                 typed,
-                priority=self._priority(typed),
+                priority=self._priority(typed).value,
                 nominated=nominated,
-                budgets=Budgets(self.budgets) if self.pdb == "respect" else None,
+                budgets=Budgets(self.budgets) if self.settings.pdb == "respect" else None,
                 pinned=not known and bool(typed.spec.node_name),
             )
 
@@ -153,11 +155,12 @@ class Cluster:
 
         return whole.preempt(self, self.find(pod)[0])
 
-    def plan(self, *, scheduler_names: Iterable[str] = ("fairlead",), now: float | None = None) -> Plan:
+    def plan(self, *, scheduler_names: Iterable[str] = (), now: float | None = None) -> Plan:
         """What Fairlead would do now: bind, evict, hold, until nothing is left to do.
 
-        Pods of other schedulers than `scheduler_names` are counted, never touched. `now` (seconds since
-        the epoch) is, when not given, a moment after the newest object was created.
+        Pods of other schedulers than `scheduler_names` (none: those of the settings, ``fairlead``) are
+        counted, never touched. `now` (seconds since the epoch) is, when not given, a moment after the newest
+        object was created.
 
         >>> node = {"kind": "Node", "metadata": {"name": "n1"},
         ...         "status": {"allocatable": {"cpu": "2", "memory": "4Gi", "pods": "10"}}}
@@ -173,10 +176,10 @@ class Cluster:
         """
         from fairlead.engine import whole
 
-        return whole.plan(self, scheduler_names=_names(scheduler_names), now=_time(now))
+        return whole.plan(self, scheduler_names=self._names(scheduler_names), now=_time(now))
 
     def standing(
-        self, pod: str, *, scheduler_names: Iterable[str] = ("fairlead",), now: float | None = None
+        self, pod: str, *, scheduler_names: Iterable[str] = (), now: float | None = None
     ) -> Standing | None:
         """Where a pod that the plan holds stands in the queue, who is ahead, and what holds it back.
 
@@ -185,8 +188,29 @@ class Cluster:
         from fairlead.engine import whole
 
         typed, _ = self.find(pod)
-        core = whole.planned(self, scheduler_names=_names(scheduler_names), now=_time(now))
+        core = whole.planned(self, scheduler_names=self._names(scheduler_names), now=_time(now))
         return core.standing(typed.metadata.key)
+
+    def warnings(self) -> list[str]:
+        """Where the annotation ``priority`` of our pods is not taken as it stands, each reason once."""
+        found: dict[str, str] = {}
+        settings = self.settings
+        for key, pod in sorted(self.pods.items()):
+            namespace = pod.metadata.namespace
+            if (
+                ANNOTATION not in pod.metadata.annotations
+                or pod.spec.scheduler_name not in settings.scheduler_names
+                or (settings.namespaces and namespace not in settings.namespaces)
+            ):
+                continue
+            problem = self._priority(pod).problem
+            if settings.priority_annotation.namespace_selector and namespace not in self.namespaces:
+                problem = (
+                    f"annotation {ANNOTATION}: the state has no Namespace {namespace}, whose labels count"
+                )
+            if problem:
+                found.setdefault(problem, key)
+        return [f"{key}: {problem}" for problem, key in found.items()]
 
     def find(self, pod: str | Mapping[str, Any]) -> tuple[Pod, bool]:
         """The typed pod, and whether it is one of the cluster's."""
@@ -248,7 +272,7 @@ class Cluster:
         for key, given in list(self.pods.items()):
             try:
                 pod = reading.with_priority(given, self.priority_classes)
-                self.snapshot.put_pod(pod, priority=self._priority(pod))
+                self.snapshot.put_pod(pod, priority=self._priority(pod).value)
                 # Makes sense of those without a node too, so that nobody later meets a broken one.
                 self.snapshot.class_of(pod)
             except BadObject as error:
@@ -263,18 +287,26 @@ class Cluster:
         self.broken[next(spelling for spelling in spellings if spelling not in self.broken)] = error
         self.remains.append((remains, str(error)))
 
-    def _priority(self, pod: Pod) -> int:
+    def _priority(self, pod: Pod) -> Priority:
         """The priority that counts."""
-        return priority_of(pod, None, self.snapshot.namespaces.get(pod.metadata.namespace)).value
+        labels = self.snapshot.namespaces.get(pod.metadata.namespace)
+        return priority_of(pod, self.settings.priority_annotation, labels)
+
+    def _names(self, given: Iterable[str]) -> tuple[str, ...]:
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise BadInput(f"scheduler_names: {given!r} is not a list of names")
+        names = tuple(given)
+        if not all(isinstance(name, str) for name in names):
+            raise BadInput(f"scheduler_names: {names!r} holds something that is not a name")
+        return names or self.settings.scheduler_names
 
 
-def _names(given: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        raise BadInput(f"scheduler_names: {given!r} is not a list of names")
-    names = tuple(given)
-    if not all(isinstance(name, str) for name in names):
-        raise BadInput(f"scheduler_names: {names!r} holds something that is not a name")
-    return names
+def _settings(settings: Settings, pdb: str | None, capacity: str | None) -> Settings:
+    if pdb not in (None, "respect", "best-effort"):
+        raise BadInput(f"pdb: {pdb!r} is neither 'respect' nor 'best-effort'")
+    if capacity not in (None, "resources", "exclusive"):
+        raise BadInput(f"capacity: {capacity!r} is neither 'resources' nor 'exclusive'")
+    return msgspec.structs.replace(settings, pdb=pdb or settings.pdb, capacity=capacity or settings.capacity)
 
 
 def _time(given: float | None) -> float | None:

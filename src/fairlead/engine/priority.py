@@ -1,8 +1,8 @@
 """A pod's priority: annotation `priority`, else ``spec.priority``, else 0.
 
 The subtle thing: the annotation side-steps PriorityClass quota, so it may be honoured only in some
-namespaces and only up to a cap; a value that is malformed or too high never stops the pod, it is
-reported and replaced.
+namespaces and only up to a cap; a value that is malformed, too high or in another namespace never stops
+the pod, it is reported and replaced.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import msgspec
 
 from fairlead.kube.pod import Pod
-from fairlead.kube.selectors import LabelSelector, matches
+from fairlead.kube.selectors import LabelSelector, matches, selector_text
 
 __all__ = ["ANNOTATION", "UNTOUCHABLE", "Priority", "PriorityAnnotation", "may_be_victim", "priority_of"]
 
@@ -46,6 +46,9 @@ def priority_of(
 ) -> Priority:
     """The priority that counts for `pod`.
 
+    `namespace_labels` None: the namespace has not been seen. Its annotations are not honoured then, and
+    nothing is reported yet: a watch may show a pod before its namespace.
+
     >>> from fairlead.kube.meta import ObjectMeta
     >>> priority_of(Pod(metadata=ObjectMeta(annotations={"priority": "7"}))).value
     7
@@ -55,10 +58,17 @@ def priority_of(
     if text is None:
         return Priority(declared)
     limits = annotation or _EVERYWHERE
-    if limits.namespace_selector is not None and not matches(
-        limits.namespace_selector, namespace_labels or {}
-    ):
-        return Priority(declared)
+    selector = limits.namespace_selector
+    if selector is not None and not selector.empty:
+        if namespace_labels is None:
+            return Priority(declared)
+        if not matches(selector, namespace_labels):
+            namespace = pod.metadata.namespace
+            return Priority(
+                declared,
+                f"annotation {ANNOTATION} is ignored in namespace {namespace}: use a PriorityClass, or label "
+                f"the namespace so that it matches {selector_text(selector)}; using {declared}",
+            )
     if re.fullmatch(r"\s*[+-]?\d{1,20}\s*", text, re.ASCII) is None or int(text) < _INT32.start:
         return Priority(
             declared, f"annotation {ANNOTATION}: {_shown(text)} is not an integer; using {declared}"

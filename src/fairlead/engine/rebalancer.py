@@ -13,7 +13,6 @@ from fairlead.engine.budgets import Budgets
 from fairlead.engine.grouped import Grouped
 from fairlead.engine.history import Flight, History
 from fairlead.engine.made_anew import made_anew
-from fairlead.engine.priority import priority_of
 from fairlead.engine.rebalance import Inputs, Move, Rebalancing, plan, short_of
 from fairlead.engine.snapshot.snapshot import KINDS as SNAPSHOT_KINDS
 from fairlead.engine.snapshot.snapshot import Snapshot
@@ -352,8 +351,7 @@ class Rebalancer:
         if (reference := pod.metadata.controller) is not None and reference.kind not in KINDS:
             self._custom[key] = None
         self._groups.pod(pod)
-        namespace = self._snapshot.namespaces.get(pod.metadata.namespace)
-        self._snapshot.put_pod(pod, priority=priority_of(pod, None, namespace).value)
+        self._snapshot.put_pod(pod)
 
     def _node_seen(self, node: Node) -> None:
         name = node.metadata.name

@@ -22,7 +22,6 @@ from fairlead.engine.gangs import created_at
 from fairlead.engine.membership import shown
 from fairlead.engine.plan import Bind, Eviction, Hold, Plan, Preemption
 from fairlead.engine.preemption import Preemption as Search
-from fairlead.engine.settings import Settings
 from fairlead.errors import FairleadError
 from fairlead.kube.pod import Pod
 from fairlead.policy.model import read_policies
@@ -62,13 +61,8 @@ def planned(
     Evictions make room for binds, which make company for others. A plan that is not done after
     `rounds` is an error; as each binds or evicts somebody, and nobody twice, twice the pods is enough.
     """
-    settings = Settings(
-        scheduler_names=scheduler_names,
-        pdb=cluster.pdb,
-        capacity=cluster.capacity,
-        # Nothing goes wrong in a plan, so nobody has to rest.
-        backoff_s=0.0,
-    )
+    # Nothing fails in a plan, so no unit has to wait before it is tried again.
+    settings = msgspec.structs.replace(cluster.settings, scheduler_names=scheduler_names, backoff_s=0.0)
     core = Core(settings)
     pods = {pod.metadata.uid: pod for pod in _pods(cluster)}
     if now is None:
@@ -92,7 +86,7 @@ def sent(cluster: Cluster, pod: Pod) -> Pod:
     """The pod as it is planned, if it were to be placed now: with the tier that its policy sends it to."""
     pod = _identified(pod)
     bare = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=""))
-    state = State(Settings(capacity=cluster.capacity), any_scheduler=True)
+    state = _every_pod_ours(cluster)
     state.policies_are(read_policies(cluster.policies), EXEMPT)
     for kind, thing in cluster.objects:
         state.seen(kind, thing)
@@ -107,7 +101,7 @@ def sent(cluster: Cluster, pod: Pod) -> Pod:
 def preempt(cluster: Cluster, pod: Pod) -> Preemption:
     """See `Cluster.preempt`."""
     pod = _identified(pod)
-    state = State(Settings(pdb=cluster.pdb, capacity=cluster.capacity), any_scheduler=True)
+    state = _every_pod_ours(cluster)
     for kind, thing in cluster.objects:
         state.seen(kind, thing)
     for other in _pods(cluster):
@@ -118,7 +112,7 @@ def preempt(cluster: Cluster, pod: Pod) -> Preemption:
     if pod.spec.preemption_policy == "Never":
         return Preemption(None, reason="not eligible due to preemptionPolicy=Never.")
     cls = snapshot.class_of(pod)
-    search = Search(room, state.gangs, state.budgets, respect=cluster.pdb == "respect")
+    search = Search(room, state.gangs, state.budgets, respect=cluster.settings.pdb == "respect")
     with room.seen_by(f"pod:{pod.metadata.uid}", priority):
         verdicts = snapshot.verdicts(cls)
         fits = verdicts.feasible
@@ -144,6 +138,11 @@ def preempt(cluster: Cluster, pod: Pod) -> Preemption:
         return Preemption(None, reason="Preemption is not helpful for scheduling")
     victims = [victim.key for victim in offer.victims]
     return Preemption(snapshot.nodes.name(offer.slot), victims, offer.cost[0])
+
+
+def _every_pod_ours(cluster: Cluster) -> State:
+    """A state in which every pod is ours to place, whatever its scheduler and its namespace."""
+    return State(msgspec.structs.replace(cluster.settings, namespaces=()), any_scheduler=True)
 
 
 def _pods(cluster: Cluster) -> Iterator[Pod]:

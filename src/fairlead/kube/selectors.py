@@ -21,6 +21,7 @@ __all__ = [
     "matches",
     "parse_field_selector",
     "parse_label_selector",
+    "selector_text",
 ]
 
 
@@ -130,6 +131,31 @@ def parse_label_selector(text: str) -> LabelSelector:
         else:
             raise BadInput(f"label selector {text!r}: cannot read {part.strip()!r}")
     return LabelSelector(match_expressions=tuple(requirements))
+
+
+def selector_text(selector: LabelSelector) -> str:
+    """A selector as kubectl's ``-l`` spells it: `parse_label_selector` reads it back.
+
+    >>> selector_text(LabelSelector({"app": "web"}, (Requirement("tier", "NotIn", ("a", "b")),)))
+    'app=web,tier notin (a,b)'
+    """
+    parts = [f"{key}={value}" for key, value in sorted(selector.match_labels.items())]
+    return ",".join([*parts, *map(_requirement_text, selector.match_expressions)])
+
+
+def _requirement_text(requirement: Requirement) -> str:
+    key, values = requirement.key, requirement.values
+    match requirement.operator:
+        case "Exists":
+            return key
+        case "DoesNotExist":
+            return f"!{key}"
+        case "Gt" | "Lt" as operator:
+            return f"{key}{'>' if operator == 'Gt' else '<'}{','.join(values)}"
+        case operator if len(values) == 1:
+            return f"{key}{'=' if operator == 'In' else '!='}{values[0]}"
+        case operator:
+            return f"{key} {operator.lower()} ({','.join(values)})"
 
 
 @dataclass(frozen=True, slots=True)

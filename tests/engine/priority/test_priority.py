@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.engine.priority import PriorityAnnotation, may_be_victim, priority_of
-from fairlead.kube.selectors import LabelSelector
+from fairlead.engine.priority import Priority, PriorityAnnotation, may_be_victim, priority_of
+from fairlead.kube.selectors import LabelSelector, parse_label_selector
 from support.units import pod, typed
 
 
@@ -52,11 +52,40 @@ def test_the_cap_does_not_touch_spec_priority():
     assert priority_of(typed(pod("a", priority=2_000_001_000))).value == 2_000_001_000
 
 
-def test_outside_the_selected_namespaces_the_annotation_is_ignored_quietly():
+def test_outside_the_selected_namespaces_the_annotation_is_ignored_and_the_problem_says_what_to_do():
     limits = PriorityAnnotation(namespace_selector=LabelSelector(match_labels={"trusted": "yes"}))
-    assert priority_of(annotated("7"), limits, {"trusted": "yes"}).value == 7
-    ignored = priority_of(annotated("7"), limits, {})
-    assert (ignored.value, ignored.problem) == (5, "")
+    honoured = priority_of(annotated("7"), limits, {"trusted": "yes"})
+    assert (honoured.value, honoured.problem) == (7, "")
+    ignored = priority_of(annotated("7"), limits, {"trusted": "no"})
+    assert ignored.value == 5
+    assert ignored.problem == (
+        "annotation priority is ignored in namespace default: use a PriorityClass, or label the namespace so "
+        "that it matches trusted=yes; using 5"
+    )
+
+
+@pytest.mark.parametrize(
+    "selector", ["trusted=yes,team in (a,b)", "trusted!=no", "!untrusted,team", "team notin (a,b)"]
+)
+def test_whatever_the_selector_the_problem_spells_it_as_kubectl_does(selector):
+    labels = {"trusted": "no", "untrusted": "", "team": "a"}
+    limits = PriorityAnnotation(namespace_selector=parse_label_selector(selector))
+    assert f"so that it matches {selector};" in priority_of(annotated("7"), limits, labels).problem
+
+
+def test_in_a_namespace_that_has_not_been_seen_the_annotation_is_ignored_and_nothing_is_reported_yet():
+    limits = PriorityAnnotation(namespace_selector=LabelSelector(match_labels={"trusted": "yes"}))
+    assert priority_of(annotated("7"), limits, None) == Priority(5)
+
+
+def test_a_selector_without_requirements_honours_the_annotation_everywhere():
+    limits = PriorityAnnotation(namespace_selector=LabelSelector())
+    assert priority_of(annotated("7"), limits, None) == priority_of(annotated("7"), limits, {}) == Priority(7)
+
+
+def test_where_the_annotation_is_ignored_it_is_not_read_either():
+    limits = PriorityAnnotation(namespace_selector=LabelSelector(match_labels={"trusted": "yes"}))
+    assert "not an integer" not in priority_of(annotated("high"), limits, {}).problem
 
 
 def test_system_pods_are_never_victims():

@@ -8,21 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from fairlead.client.election import Terms
 from fairlead.doors.address import check_address
 from fairlead.engine.order import QueueOrder
 from fairlead.engine.priority import PriorityAnnotation
 from fairlead.engine.settings import Settings
-from fairlead.errors import BadInput
+from fairlead.errors import BadInput, BadObject
 from fairlead.kube.documents import documents
 from fairlead.kube.duration import Duration, seconds
-from fairlead.kube.selectors import LabelSelector
+from fairlead.kube.selectors import LabelSelector, check_selector
 
-__all__ = ["API_VERSION", "KIND", "Configuration", "load", "merged"]
+if TYPE_CHECKING:
+    # It brings the HTTP client, which commands that answer from files do without.
+    from fairlead.client.election import Terms
+
+__all__ = ["API_VERSION", "KIND", "Configuration", "load", "merged", "read_configuration"]
 
 API_VERSION = "fairlead.dev/v1alpha1"
 KIND = "FairleadConfiguration"
@@ -58,11 +61,21 @@ class PreemptionSection(_Section, frozen=True, rename="camel", forbid_unknown_fi
     retry: Duration = "5s"
 
 
+class Selector(LabelSelector, frozen=True, rename="camel", forbid_unknown_fields=True, gc=False):
+    """A label selector in which misspelt fields are errors too: an empty one selects every namespace."""
+
+
 class PriorityAnnotationSection(_Section, frozen=True, rename="camel", forbid_unknown_fields=True):
     """Where the annotation ``priority`` is honoured, and how high it may reach."""
 
-    namespace_selector: LabelSelector | None = None
+    namespace_selector: Selector | None = None
     max: int = 1_000_000_000
+
+    def limits(self) -> PriorityAnnotation:
+        """The same, as the engine takes it."""
+        given = self.namespace_selector
+        selector = LabelSelector(given.match_labels, given.match_expressions) if given is not None else None
+        return PriorityAnnotation(selector, self.max)
 
 
 class LeaderElectionSection(_Section, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -128,9 +141,7 @@ class Configuration(_Section, frozen=True, rename="camel", forbid_unknown_fields
             pdb=self.preemption.pdb,
             capacity=self.capacity,
             order=self.queue.order,
-            priority_annotation=PriorityAnnotation(
-                self.priority_annotation.namespace_selector, self.priority_annotation.max
-            ),
+            priority_annotation=self.priority_annotation.limits(),
             settle_s=seconds(self.gangs.settle),
             reserve_after_s=seconds(self.queue.reserve_after),
             backoff_s=seconds(self.queue.backoff),
@@ -142,12 +153,19 @@ class Configuration(_Section, frozen=True, rename="camel", forbid_unknown_fields
 
     def terms(self) -> Terms:
         """The times of leader election."""
+        from fairlead.client.election import Terms
+
         election = self.leader_election
         return Terms(
             lease_s=seconds(election.lease_duration),
             renew_s=seconds(election.renew_deadline),
             retry_s=seconds(election.retry_period),
         )
+
+
+def read_configuration(file: str | None, flags: Mapping[str, Any]) -> Configuration:
+    """The configuration of a file, if there is one, with flags over it."""
+    return merged(load(file) if file else {}, flags, where=file or "flags")
 
 
 def load(path: str | Path) -> dict[str, Any]:
@@ -212,12 +230,19 @@ def _check(found: Configuration, where: str) -> None:
         raise BadInput(f"{where}: schedulerNames: at least one name is needed, none may be empty")
     if found.in_flight < 1:
         raise BadInput(f"{where}: inFlight: must be at least 1")
-    terms = found.terms()
-    if not terms.lease_s > terms.renew_s > terms.retry_s > 0:
+    election = found.leader_election
+    lease_s, renew_s = seconds(election.lease_duration), seconds(election.renew_deadline)
+    if not lease_s > renew_s > seconds(election.retry_period) > 0:
         raise BadInput(
             f"{where}: leaderElection: leaseDuration must be more than renewDeadline, "
             "and that more than retryPeriod"
         )
+    try:
+        check_selector(
+            where, "priorityAnnotation.namespaceSelector", found.priority_annotation.namespace_selector
+        )
+    except BadObject as error:
+        raise BadInput(str(error)) from None
     if found.listen:
         check_address(found.listen, f"{where}: listen")
     if found.record.segment_bytes < 4096:

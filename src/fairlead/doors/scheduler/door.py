@@ -15,21 +15,16 @@ from fairlead.doors.failures import worst
 from fairlead.doors.files import stamp_of
 from fairlead.doors.marks import LiveMarks
 from fairlead.doors.running import Door, Surroundings
-from fairlead.doors.scheduler.configuration import Configuration, load, merged
+from fairlead.doors.scheduler.configuration import Configuration, read_configuration
 from fairlead.doors.scheduler.leading import Scheduler
 from fairlead.doors.scheduler.tiers import TierFeed
 from fairlead.errors import BadInput
 
-__all__ = ["SchedulerDoor", "read_configuration"]
+__all__ = ["SchedulerDoor"]
 
 _log = structlog.get_logger(__name__)
 
 _LOOK_S = 5.0  # how often the configuration file is looked at
-
-
-def read_configuration(file: str | None, flags: Mapping[str, Any]) -> Configuration:
-    """The configuration of a file, if there is one, with flags over it."""
-    return merged(load(file) if file else {}, flags, where=file or "flags")
 
 
 class SchedulerDoor(Door):
