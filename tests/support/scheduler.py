@@ -225,6 +225,12 @@ class InProcess:
 
     scheduler: Scheduler
     ledger: Ledger
+    task: asyncio.Task[None]
+
+    async def crash(self) -> None:
+        """End it at once, with all that it had in mind."""
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
 
 
 @contextlib.asynccontextmanager
@@ -244,12 +250,13 @@ async def in_process(ours: Shop, plan: Plan | None = None, **flags: Any) -> Asyn
                     await asyncio.sleep(0.01)
                     if running.done():
                         running.result()
-            yield InProcess(scheduler, ledger)
-            if running.done():
+            yield InProcess(scheduler, ledger, running)
+            if running.done() and not running.cancelled():
                 running.result()
         finally:
             scheduler.stop()
-            await running
+            if not running.cancelled():
+                await running
 
 
 async def aside(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
