@@ -99,7 +99,9 @@ def test_a_running_gang_that_is_scaled_up_takes_new_members_one_by_one(story: St
     with story.scheduled():
         first = {one["metadata"]["uid"] for one in story.running_of("ring", 2)}
         story.cluster.patch("Deployment", "ring", {"spec": {"replicas": 4}})
-        story.cluster.wait(lambda: sorted(map(bool, story.uids("ring").values())) == [False, *[True] * 3], "one more")
+        story.cluster.wait(
+            lambda: sorted(map(bool, story.uids("ring").values())) == [False, *[True] * 3], "one more"
+        )
         assert first <= set(story.uids("ring"))
 
 

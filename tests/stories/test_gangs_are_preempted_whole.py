@@ -1,4 +1,4 @@
-"""Gangs make room whole and come back whole; who has to leave is chosen with gangs in mind."""
+"""Gangs make room whole and come back whole; victims are chosen with gangs in mind."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_recreated_member_waits_while_the_rest_of_its_evicted_gang_is_still_th
 
 
 def test_a_gang_that_is_preempted_while_a_member_is_being_replaced_starts_again_whole(story: Story):
-    """The replacement waits for a place of its own when its gang is evicted: from then on it waits with it."""
+    """A replacement that waits alone when its gang is evicted waits for the whole gang from then on."""
     (name,) = story.cluster.add_nodes(1, cpu=3)
     story.deployed("ring", 3, minimum=3, priority=1)
     with story.scheduled():
@@ -105,7 +105,7 @@ class OneEviction(Faithful):
 
 
 def test_a_scheduler_that_takes_over_finishes_what_was_decided_about_a_gang(story: Story):
-    """One member has left when the scheduler dies; its successor does not leave the gang halved."""
+    """One member has left when the scheduler ends; its successor does not leave the gang halved."""
     story.cluster.add_nodes(1, cpu=2)
     story.deployed("ring", 2, minimum=2, priority=1)
     with story.scheduled():

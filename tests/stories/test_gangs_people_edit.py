@@ -57,7 +57,7 @@ def test_a_waiting_gang_that_is_scaled_to_what_fits_starts(story: Story):
         story.running_of("ring", 3)
 
 
-def test_a_pod_group_that_is_edited_while_its_gang_waits_counts_at_once(story: Story):
+def test_a_declared_minimum_that_is_edited_while_the_gang_waits_counts_at_once(story: Story):
     """A minimum lowered to what is there starts the gang that waited for more."""
     story.cluster.add_nodes(1, cpu=2)
     with story.scheduled():

@@ -78,7 +78,9 @@ def test_gangs_of_jobs_that_share_too_little_room_complete_one_after_the_other(s
             story.cluster.create(made)
         for name in names:
             story.cluster.wait(
-                lambda name=name: condition(story.cluster.get("Job", name), "Complete").get("status") == "True",
+                lambda name=name: (
+                    condition(story.cluster.get("Job", name), "Complete").get("status") == "True"
+                ),
                 f"Job {name} to complete",
             )
         order = []

@@ -34,7 +34,9 @@ def volcano(story: Story, name: str, group: str = "ring", **more: Any) -> None:
 
 def unmarked(world: Running, *names: str) -> bool:
     """Whether none of these was reported Unschedulable."""
-    return not any(hold.unschedulable for key, hold in world.holds().items() if key.partition("/")[2] in names)
+    return not any(
+        hold.unschedulable for key, hold in world.holds().items() if key.partition("/")[2] in names
+    )
 
 
 def test_members_of_kubernetes_own_groups_wait_for_the_object():
@@ -64,7 +66,7 @@ def test_members_wait_again_when_the_object_is_deleted_before_they_start():
 
 
 def test_members_of_volcanos_groups_wait_for_the_object(story: Story):
-    """Pods may be created before their PodGroup, as controllers do; none starts until it is there (Volcano)."""
+    """Controllers may create pods before their PodGroup; none of them starts until it exists (Volcano)."""
     story.serve(VOLCANO)
     story.cluster.add_nodes(1, cpu=4)
     with story.scheduled(gangs__settle="0s"):

@@ -23,7 +23,7 @@ def test_a_higher_gang_starts_before_smaller_units_of_lower_priority(story: Stor
 
 
 def test_at_equal_priority_the_smaller_gang_starts_first(story: Story):
-    """Three places are not enough for a gang of two and a gang of three; the smaller one, though younger, starts."""
+    """Three places are too few for a gang of three and a gang of two; the smaller, though younger, starts."""
     story.cluster.add_nodes(1, cpu=3)
     story.gang("large", 3)
     small = story.gang("small", 2)
@@ -63,7 +63,9 @@ def test_a_higher_pod_that_waits_for_its_next_try_gets_the_room_before_a_lower_o
 @pytest.mark.parametrize("policy", ["PreemptLowerPriority", "Never"])
 def test_a_higher_gang_in_backoff_is_not_overtaken_at_the_moment_that_helps_it(policy: str):
     """The event that frees the room serves the gang that waited for it, in order of priority, at once."""
-    gang = [pod(f"g{index}", gang="ring", minimum=2, priority=5, preemptionPolicy=policy) for index in range(2)]
+    gang = [
+        pod(f"g{index}", gang="ring", minimum=2, priority=5, preemptionPolicy=policy) for index in range(2)
+    ]
     world = running(None, node("n", cpu=2), node("m", cpu=1), pod("busy", 2, on="n", priority=9), *gang)
     for number in range(5):
         # Room for one member comes and goes: each time the next try is put off for longer.

@@ -54,10 +54,12 @@ def test_what_is_kept_for_a_gang_stays_kept_while_other_nodes_come_and_go():
     for step in range(6):
         # Twice in a row: what the first may have helped has failed again just before the second.
         for half in range(2):
-            world.add(node("other", cpu=1, labels={"round": f"{step}-{half}"}), pod("guest", on="other"))
-            world.remove("guest").after(0.1)
-            small = pod(f"small{step}-{half}", created=700 + step, nodeSelector=ours)
-            world.add(pod("guest", on="other"), small)
+            world.add(node("other", cpu=1), pod("guest", on="other")).remove("guest").after(0.1)
+            changed = node("other", cpu=1, labels={"round": f"{step}-{half}"})
+            world.add(changed, pod("guest", on="other"))
+            # Each unlike the one before: what was decided about that does not decide about this.
+            memory = f"{100 + 10 * step + half}Mi"
+            world.add(pod(f"small{step}-{half}", created=700 + step, nodeSelector=ours, memory=memory))
         assert not [key for key in world.after(30).bound if "/small" in key], f"round {step}"
     world.remove("busy1").after(30)
     assert {f"default/big{index}" for index in range(4)} <= set(world.bound)

@@ -28,7 +28,7 @@ Manifest = dict[str, Any]
 COSCHEDULING = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
 VOLCANO = Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup")
 
-# Whom an event may have helped is tried again at once: what is to follow does not wait for a clock.
+# A unit that an event may have helped is tried again at once: stories do not wait for backoff.
 _AT_ONCE = {"queue__backoff": "10ms", "queue__backoffMax": "10ms"}
 
 
@@ -106,7 +106,8 @@ class Story(Shop):
             assert made.status in (201, 409), made.body
             path = self.cluster.path(kind)
             self.cluster.wait(
-                lambda path=path: self.cluster.wire.request("GET", path).status == 200, f"{kind.group} to be served"
+                lambda path=path: self.cluster.wire.request("GET", path).status == 200,
+                f"{kind.group} to be served",
             )
 
     def pod_group(self, kind: Resource, name: str, minimum: int) -> None:
@@ -163,7 +164,8 @@ class Story(Shop):
             told = [
                 one["message"]
                 for one in conditions
-                if (one["type"], one["status"], one.get("reason")) == ("PodScheduled", "False", "Unschedulable")
+                if (one["type"], one["status"], one.get("reason"))
+                == ("PodScheduled", "False", "Unschedulable")
             ]
             found[name] = told[0] if told else ""
         return found
