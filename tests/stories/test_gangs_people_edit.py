@@ -13,7 +13,8 @@ def test_a_waiting_gang_that_is_mended_by_editing_its_deployment_starts(story: S
     story.cluster.add_nodes(1, cpu=4)
     story.deployed("ring", 3, cpu="64")
     with story.scheduled(gangs__settle="0s"):
-        for name in [name for name in story.nodes_of() if name.startswith("ring-")]:
+        story.waiting("ring", 3)
+        for name in story.nodes_of():
             assert story.held(name)["reason"] == "Unschedulable"
         story.edit("ring", containers=story.spec(cpu="1")["containers"])
         rolled_out(story.cluster, "ring", 3)

@@ -23,7 +23,7 @@ def test_a_higher_gang_starts_before_smaller_units_of_lower_priority(story: Stor
 
 
 def test_at_equal_priority_the_smaller_gang_starts_first(story: Story):
-    """Three places are too few for a gang of three and a gang of two; the smaller, though younger, starts."""
+    """Three places are too few for a gang of three and a gang of two; the smaller starts."""
     story.cluster.add_nodes(1, cpu=3)
     story.gang("large", 3)
     small = story.gang("small", 2)

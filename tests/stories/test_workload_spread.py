@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
+from fairlead.engine.core.events import PoliciesAre
+from fairlead.engine.settings import Settings
 from support.cluster import Cluster
-from support.manifests import deployment
+from support.cluster_of import Running
 from support.placed import Placed
 from support.policies import policy
 from support.scheduled_tiers import ByScheduler, by_scheduler
+from support.units import node, pod
 
 Manifest = dict[str, Any]
 
@@ -46,14 +49,14 @@ def test_the_first_kind_is_filled_up_to_its_maximum_and_emptied_last(corner: ByS
     assert corner.corner.settled("web", 4) == {"on-demand": 2, "spot": 2}
 
 
-def test_a_gang_starts_whole_over_the_kinds_that_its_policy_splits_it_into(corner: ByScheduler):
+def test_a_gang_starts_whole_over_the_kinds_that_its_policy_splits_it_into():
     """A maximum for one kind of nodes is no reason to start a gang in part, or to wait."""
-    corner.corner.nodes(spot=1, on_demand=1)
-    corner.policies(base_first(corner, 1))
-    made = deployment("web", 3, pods=corner.here())
-    made["spec"]["template"]["metadata"]["annotations"] = {"pod-group": "web", "pod-group-min-member": "3"}
-    corner.cluster.create(made)
-    assert corner.corner.settled("web", 3) == {"on-demand": 1, "spot": 2}
+    world = Running(Settings())
+    world.tell(PoliciesAre((policy("web", {**BASE, "max": 1}, REST, groupBy="policy"),)))
+    nodes = [node(name, labels={"capacity": name}) for name in ("on-demand", "spot")]
+    world.add(*nodes, *(pod(name, gang="ring", minimum=3) for name in ("a", "b"))).after(10)
+    assert world.bound == {}
+    assert sorted(world.add(pod("c", gang="ring", minimum=3)).bound.values()) == ["on-demand", "spot", "spot"]
 
 
 def test_a_kind_without_room_passes_its_pods_on_and_running_ones_stay():

@@ -137,8 +137,25 @@ class Story(Shop):
         return found
 
     def cordon(self, node: str, *, on: bool = True) -> None:
-        """Close a node to new pods, or open it again."""
+        """Close a node to new pods, or open it again, and wait until the scheduler knows."""
+        # Nodes are watched apart from pods: a pod that comes later may be decided about earlier.
         self.cluster.patch("Node", node, {"spec": {"unschedulable": on}})
+
+        def known() -> bool:
+            probe = f"witness-{next(self._witnesses)}"
+            self.add(probe, cpu=None, priority=-1, nodeSelector={"kubernetes.io/hostname": node})
+            decided = self.cluster.wait(lambda: self._decided(probe), f"{probe} to be bound or held")
+            self.cluster.delete("Pod", probe)
+            return decided == ("held" if on else "bound")
+
+        self.cluster.wait(known, f"the scheduler to know whether {node} is open")
+
+    def _decided(self, pod: str) -> str:
+        found = self.cluster.get("Pod", pod)
+        if found["spec"].get("nodeName"):
+            return "bound"
+        conditions = found["status"].get("conditions", [])
+        return "held" if any(one["type"] == "PodScheduled" for one in conditions) else ""
 
     def evict(self, pod: str) -> None:
         """Ask for a pod's eviction, as ``kubectl drain`` does."""
