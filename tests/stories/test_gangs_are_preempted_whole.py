@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fairlead.engine.settings import Settings
-from support.cluster_of import Running, running
+from support.cluster_of import running
 from support.faults import Answer, Faithful, RequestFault
 from support.manifests import budget
 from support.stories import Story
@@ -37,22 +36,37 @@ def test_a_preempted_gang_comes_back_whole_though_single_pods_crowd_in(story: St
         story.running_of("ring", 3)
 
 
-def test_a_recreated_member_waits_while_the_rest_of_its_evicted_gang_is_still_there():
+@dataclass
+class OneEviction(Faithful):
+    """The API server carries out one eviction and refuses all others until it is told otherwise."""
+
+    carried_out: int = 0
+    relents: bool = False
+
+    def on_request(self, method: str, path: str) -> RequestFault | None:
+        if self.relents or not path.partition("?")[0].endswith("/eviction"):
+            return None
+        self.carried_out += 1
+        return None if self.carried_out == 1 else Answer(403, "Forbidden")
+
+
+def test_a_recreated_member_waits_while_the_rest_of_its_evicted_gang_is_still_there(story: Story):
     """Evictions come one by one; a member that is back early does not join those that have yet to leave."""
-    world = Running(Settings(eviction_retry_s=5))
-    world.leaves_at_once = False
-    world.refused["default/b"] = False
-    world.add(node("n", cpu=3), *(pod(name, gang="ring", minimum=3, priority=1) for name in "abc"))
-    world.add(node("m", cpu=1), pod("boss", 3, priority=9, created=50))
-    world.remove("a").add(pod("a2", gang="ring", minimum=3, priority=1, created=60))
-    assert "default/a2" not in world.bound
-    world.refused.clear()
-    world.after(6).remove("b", "c").after(15)
-    assert world.bound == {"default/boss": "n"}
-    world.add(*(pod(f"{name}2", gang="ring", minimum=3, priority=1, created=61) for name in "bc"))
-    assert world.bound == {"default/boss": "n"}
-    world.add(node("k", cpu=2)).after(15)
-    assert len(world.bound) == 4
+    story.cluster.add_nodes(1, cpu=3)
+    story.deployed("ring", 3, minimum=3, priority=1)
+    plan = OneEviction()
+    with story.scheduled(plan, preemption__retry="100ms"):
+        story.running_of("ring", 3)
+        story.cluster.add_nodes(1, cpu=1)
+        story.add("boss", cpu="3", priority=9)
+        story.cluster.wait(lambda: "" in story.uids("ring").values(), "a member to be back")
+        assert len(story.meanwhile()) == 2
+        plan.relents = True
+        story.bound("boss")
+        story.waiting("ring", 3)
+        assert story.meanwhile() == {"boss"}
+        story.cluster.add_nodes(1, cpu=2)
+        story.running_of("ring", 3)
 
 
 def test_a_gang_that_is_preempted_while_a_member_is_being_replaced_starts_again_whole(story: Story):
@@ -89,19 +103,6 @@ def test_every_member_is_marked_as_leaving_before_the_first_is_evicted(story: St
     first = next(index for index, write in enumerate(writes) if write.endswith("/eviction"))
     for name in members:
         assert any(write.endswith(f"/{name}/status") for write in writes[:first]), (name, writes)
-
-
-@dataclass
-class OneEviction(Faithful):
-    """The API server carries out one eviction and refuses all others."""
-
-    carried_out: int = 0
-
-    def on_request(self, method: str, path: str) -> RequestFault | None:
-        if not path.partition("?")[0].endswith("/eviction"):
-            return None
-        self.carried_out += 1
-        return None if self.carried_out == 1 else Answer(403, "Forbidden")
 
 
 def test_a_scheduler_that_takes_over_finishes_what_was_decided_about_a_gang(story: Story):

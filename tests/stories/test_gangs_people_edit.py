@@ -3,21 +3,42 @@
 from __future__ import annotations
 
 from support.stories import Story
-from support.workloads import rolled_out
+from support.workloads import pods_of, rolled_out
 
 ALL_AT_ONCE = {"rollingUpdate": {"maxSurge": "100%", "maxUnavailable": 0}}
 
 
-def test_a_waiting_gang_that_is_mended_by_editing_its_deployment_starts(story: Story):
-    """A rolling update brings new members before the old, too large for any node, are gone."""
-    story.cluster.add_nodes(1, cpu=4)
+def test_a_waiting_gang_that_is_edited_pod_by_pod_is_told_what_helps_and_starts_with_it(story: Story):
+    """By default a rollout makes one new pod and waits for it, which a gang of three cannot start with."""
+    story.cluster.add_nodes(1, cpu=3)
     story.deployed("ring", 3, cpu="64")
     with story.scheduled(gangs__settle="0s"):
-        story.waiting("ring", 3)
+        old = set(story.waiting("ring", 3))
+        story.edit("ring", containers=story.spec(cpu="1")["containers"])
+        (new,) = story.cluster.wait(
+            lambda: [one for one in pods_of(story.cluster, "ring") if one["metadata"]["uid"] not in old],
+            "the first new member",
+        )
+        story.cluster.wait(
+            lambda: "Recreate" in story.said(new["metadata"]["name"]), "the event that says what helps"
+        )
+        assert story.meanwhile() == set()
+        strategy = {"type": "Recreate", "rollingUpdate": None}
+        story.cluster.patch("Deployment", "ring", {"spec": {"strategy": strategy}})
+        rolled_out(story.cluster, "ring", 3)
+
+
+def test_a_waiting_gang_that_is_mended_by_editing_its_deployment_starts(story: Story):
+    """A rolling update with room for all new members starts them while the old, too large, still wait."""
+    story.cluster.add_nodes(1, cpu=3)
+    story.deployed("ring", 3, cpu="64", strategy=ALL_AT_ONCE)
+    with story.scheduled(gangs__settle="0s"):
+        old = set(story.waiting("ring", 3))
         for name in story.nodes_of():
             assert story.held(name)["reason"] == "Unschedulable"
         story.edit("ring", containers=story.spec(cpu="1")["containers"])
         rolled_out(story.cluster, "ring", 3)
+        assert not old & set(story.uids("ring"))
 
 
 def test_members_of_an_older_revision_do_not_complete_a_gang_that_waits(story: Story):

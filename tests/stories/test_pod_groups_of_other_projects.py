@@ -59,7 +59,7 @@ def test_members_wait_also_when_the_object_turns_out_to_have_the_basic_policy():
 def test_members_wait_again_when_the_object_is_deleted_before_they_start():
     """Without its object a gang that has not started does not start, however much room there is."""
     world = running(None, pod_group("ring", 2, KUBERNETES), node("n", cpu=1), member("a"), member("b"))
-    world.settle(world.tell(Gone("PodGroup", "default", "ring", "")))
+    world.settle(world.tell(Gone("PodGroup", "default", "ring", group="scheduling.k8s.io")))
     world.add(node("m", cpu=4)).after(60)
     assert world.bound == {}
     assert set(world.add(pod_group("ring", 2, KUBERNETES)).after(15).bound) == {"default/a", "default/b"}

@@ -187,6 +187,11 @@ class Story(Shop):
             found[name] = told[0] if told else ""
         return found
 
+    def said(self, name: str) -> str:
+        """All that events say about a pod."""
+        items = self.cluster.list("Event", fieldSelector=f"involvedObject.name={name}")["items"]
+        return "\n".join(one["message"] for one in items)
+
     def uids(self, app: str) -> dict[str, str]:
         """UID and node ("" for none) of a workload's pods that are to stay."""
         return {pod["metadata"]["uid"]: pod["spec"].get("nodeName", "") for pod in pods_of(self.cluster, app)}
