@@ -36,6 +36,30 @@ def test_a_preempted_gang_comes_back_whole_though_single_pods_crowd_in(story: St
         story.running_of("ring", 3)
 
 
+def test_a_gang_takes_the_room_of_a_lower_gang_and_gives_it_back(story: Story):
+    """One gang leaves whole for another, a third of equal priority is spared, and it returns afterwards."""
+    story.cluster.add_nodes(2, cpu=2)
+    for name in ("left", "right"):
+        story.deployed(name, 2, minimum=2, priority=1)
+    with story.scheduled():
+        for name in ("left", "right"):
+            story.running_of(name, 2)
+        high = story.gang("high", 2, priority=9)
+        story.bound(*high)
+        story.cluster.wait(
+            lambda: (
+                sorted(len(set(filter(None, story.uids(name).values()))) > 0 for name in ("left", "right"))
+                == [False, True]
+            ),
+            "one of the lower gangs to wait",
+        )
+        assert len(story.meanwhile()) == 4
+        for name in high:
+            story.cluster.delete("Pod", name)
+        for name in ("left", "right"):
+            story.running_of(name, 2)
+
+
 @dataclass
 class OneEviction(Faithful):
     """The API server carries out one eviction and refuses all others until it is told otherwise."""
@@ -181,6 +205,14 @@ def test_a_gang_under_a_budget_that_allows_nothing_is_not_a_victim(story: Story)
         story.cluster.delete("PodDisruptionBudget", "all")
         story.bound("boss")
         assert not before & set(story.waiting("ring", 2))
+
+
+def test_one_member_that_may_not_preempt_speaks_for_its_gang():
+    """Room is made for all members or for none, so a single ``preemptionPolicy: Never`` forbids it."""
+    low = pod("low", 2, on="n", priority=1)
+    polite = pod("polite", gang="ring", minimum=2, priority=5, preemptionPolicy="Never")
+    world = running(None, node("n", cpu=2), low, polite, pod("other", gang="ring", minimum=2, priority=5))
+    assert world.after(30).evicted == []
 
 
 def test_a_gang_is_one_unit_of_cost_when_victims_are_chosen():

@@ -65,6 +65,15 @@ def test_members_wait_again_when_the_object_is_deleted_before_they_start():
     assert set(world.add(pod_group("ring", 2, KUBERNETES)).after(15).bound) == {"default/a", "default/b"}
 
 
+def test_a_gang_that_runs_outlives_its_object():
+    """Deleting the PodGroup of a gang that has started stops nothing, and the gang still heals."""
+    world = running(None, pod_group("ring", 2, KUBERNETES), node("n", cpu=4), member("a"), member("b"))
+    world.settle(world.tell(Gone("PodGroup", "default", "ring", group="scheduling.k8s.io")))
+    assert set(world.after(120).bound) == {"default/a", "default/b"}
+    world.remove("b").add(member("b2", created=200)).after(15)
+    assert set(world.bound) == {"default/a", "default/b2"}
+
+
 def test_members_of_volcanos_groups_wait_for_the_object(story: Story):
     """Controllers may create pods before their PodGroup; none of them starts until it exists (Volcano)."""
     story.serve(VOLCANO)
