@@ -114,6 +114,7 @@ class Service:
     def eviction_failed(self, uid: str, *, final: bool) -> None:
         """An eviction was refused: for now, then it is asked for again; or for good, then never."""
         self.not_asked(uid)
+        self.state.hints.budgets()  # a unit that waited for this pod to leave may pick another
         gangs = self.state.gangs
         gang = gangs.name_of(uid)
         if gangs.covers(gang, uid) and (final or not gangs.has_begun(gang)):
@@ -254,16 +255,18 @@ class Service:
             placed += 1
 
     def _others_leaving(self, unit: Unit) -> bool:
-        """Whether preempted lower pods are leaving a node that the unit was promised: then it picks no new
-        victims. Pods that leave for any other reason do not count.
+        """Whether lower pods leave, or were told to leave, a node that the unit was promised because of
+        preemption: then it picks no new victims. Pods that leave for any other reason do not count.
         """
         snapshot = self.state.snapshot
         for promise in self.state.room.promised_to(unit.id):
             slot = snapshot.nodes.slot(promise.node)
             if slot >= 0 and any(
-                placed.leaving
-                and placed.priority < unit.priority
-                and (placed.pod.metadata.uid in self.evictions.asked or is_preempted(placed.pod))
+                placed.priority < unit.priority
+                and (
+                    placed.pod.metadata.uid in self.evictions.asked
+                    or (placed.leaving and is_preempted(placed.pod))
+                )
                 for placed in snapshot.pods_on(slot)
             ):
                 return True
