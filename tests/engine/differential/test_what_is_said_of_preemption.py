@@ -48,6 +48,7 @@ def test_every_word_to_a_held_pod_equals_kube_schedulers(
 # Looked for in this order: the rarer before the commoner.
 KINDS = (
     "preemption: not eligible due to preemptionPolicy=Never.",
+    "preemption: not eligible due to a terminating pod on the nominated node.",
     ". not found",
     "No preemption victims found for incoming pod",
     "Preemption is not helpful for scheduling",

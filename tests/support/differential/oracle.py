@@ -2,12 +2,12 @@
 
 The scheduler is started only when everything is there: it reads all of it before it looks at the first
 pod, and takes the pods by priority, so that what it saw for each of them is known exactly. Failed pods
-are not tried again while it runs.
+are not tried again while it runs. Its only extender is a `Listener`, which hears where each pod fits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +16,7 @@ from fairlead.errors import ApiError
 from fairlead.kube.resources import Resource
 from fairlead.rig.controlplane import ControlPlane
 from fairlead.rig.processes import wait_until
+from support.differential.listener import Listener, listening
 
 Object = dict[str, Any]
 
@@ -43,8 +44,13 @@ _RESOURCES = {
 _APISERVER = (
     "--disable-admission-plugins=TaintNodesByCondition,ServiceAccount,StorageObjectInUseProtection,Priority",
 )
-_SCHEDULER: Object = {"podInitialBackoffSeconds": 600, "podMaxBackoffSeconds": 600}
-_NO_RETRIES = "--feature-gates=SchedulerPopFromBackoffQ=false"
+_SCHEDULER: Object = {
+    "podInitialBackoffSeconds": 600,
+    "podMaxBackoffSeconds": 600,
+    "percentageOfNodesToScore": 100,
+}
+# Pods are not retried, and none is put onto a node that was found for one like it: each sees all nodes.
+_GATES = ("SchedulerPopFromBackoffQ=false", "OpportunisticBatching=false")
 
 _HEAVY = {
     "apiVersion": "node.k8s.io/v1",
@@ -57,22 +63,27 @@ _HEAVY = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """Where the scheduler put a pod, or what it said."""
+    """Where the scheduler put a pod, or what it said; and, sorted, the nodes on which the pod fits."""
 
     node: str
     message: str
+    feasible: list[str]
 
 
 class Oracle:
     """A control plane on which one state after the other is judged."""
 
-    def __init__(self, plane: ControlPlane) -> None:
+    def __init__(self, plane: ControlPlane, listener: Listener) -> None:
         self.plane = plane
         self.api = plane.api
+        self.listener = listener
         self.create(_HEAVY)
 
-    def create(self, thing: Object) -> Object | None:
-        """Create an object with its status and, if it is marked so, begin its deletion; None: refused."""
+    def create(self, thing: Object) -> Object:
+        """Create an object with its status and, if it is marked so, begin its deletion.
+
+        A generator makes nothing that the API server refuses: what is not judged proves nothing.
+        """
         terminating = thing.get("terminating", False)
         body = {key: value for key, value in thing.items() if key != "terminating"}
         resource = _RESOURCES[body["kind"]]
@@ -81,11 +92,10 @@ class Oracle:
         try:
             made = self.api.create(resource.path(namespace), body)
         except ApiError as error:
-            if error.code == 409:
-                return self.api.get(resource.path(namespace, name))
-            if error.code in (403, 422):
-                return None
-            raise
+            # Namespaces stay from one state to the next.
+            if error.code == 409 and body["kind"] == "Namespace":
+                return self.api.get(resource.path(name=name))
+            raise AssertionError(f"the API server refused {body}: {error}") from error
         if "status" in body and body["kind"] != "Node":
             self.api.patch(resource.path(namespace, name, "status"), {"status": body["status"]})
         if terminating:
@@ -108,17 +118,26 @@ class Oracle:
 
         def decided() -> bool:
             for pod in self.api.get(_RESOURCES["Pod"].path())["items"]:
-                outcome = _outcome(pod)
-                if outcome is not None and key_of(pod) in wanted:
-                    found.setdefault(key_of(pod), outcome)
+                key = key_of(pod)
+                if key in wanted and key not in found:
+                    outcome = _outcome(pod, self.listener.feasible.get(key, []))
+                    if outcome is not None:
+                        found[key] = outcome
             return len(found) == len(wanted)
 
-        self.plane.start_scheduler(_SCHEDULER, qps=5000, arguments=[_NO_RETRIES])
+        self.schedule(decided, "kube-scheduler to decide on every pod")
+        return found
+
+    def schedule(self, decided: Callable[[], bool], what: str, *, gates: Sequence[str] = ()) -> None:
+        """Run the scheduler until it has decided."""
+        self.listener.forget()
+        switches = f"--feature-gates={','.join((*_GATES, *gates))}"
+        config = {**_SCHEDULER, "extenders": [self.listener.entry]}
+        self.plane.start_scheduler(config, qps=5000, arguments=[switches])
         try:
-            wait_until(decided, "kube-scheduler to decide on every pod", timeout_s=60)
+            wait_until(decided, what, timeout_s=120)
         finally:
             self.plane.stop_program("kube-scheduler")
-        return found
 
     def clear(self) -> None:
         """Delete what the state before left, all but namespaces and runtime classes."""
@@ -142,21 +161,21 @@ class Oracle:
 @contextmanager
 def running_oracle() -> Iterator[Oracle]:
     """An oracle on a control plane of its own."""
-    with ControlPlane(apiserver_args=_APISERVER) as plane:
-        yield Oracle(plane)
+    with listening() as listener, ControlPlane(apiserver_args=_APISERVER) as plane:
+        yield Oracle(plane, listener)
 
 
 def key_of(thing: Object) -> str:
     return f"{thing['metadata']['namespace']}/{thing['metadata']['name']}"
 
 
-def _outcome(pod: Object) -> Outcome | None:
+def _outcome(pod: Object, feasible: list[str]) -> Outcome | None:
     status = pod.get("status", {})
     # A pod that waits for its volumes says where it is going before it is bound.
     node = pod["spec"].get("nodeName") or status.get("nominatedNodeName")
     if node:
-        return Outcome(node, "")
+        return Outcome(node, "", feasible)
     for condition in status.get("conditions", []):
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            return Outcome("", condition.get("message", ""))
+            return Outcome("", condition.get("message", ""), feasible)
     return None

@@ -63,7 +63,9 @@ class _Generator:
                 {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
             )
         # Now and then more than nine, because counts are sorted as strings.
-        number = rng.randint(2, 7) if self.chance(0.85) else rng.randint(10, 16)
+        number = (
+            rng.randint(2, 7) if self.chance(0.8) else rng.choice([rng.randint(10, 16), rng.randint(30, 60)])
+        )
         names = [f"n{index}" for index in range(number)]
         state.objects += [self.node(name) for name in names]
         state.objects += storage_objects(rng, names)
@@ -190,6 +192,7 @@ class _Generator:
             (self.storage.inline, 0.2 if theme == "volumes" else 0.08 * aside),
             (self.storage.claims, 0.9 if theme == "volumes" else 0.22 * aside),
             (self.big, 0.15 * aside),
+            (self.gates, 0.03),
         ]
         for feature, share in features:
             if self.chance(share):
@@ -236,6 +239,8 @@ class _Generator:
         return container
 
     def big(self, pod: Object) -> None:
+        if "resources" in pod["spec"]:
+            return  # the pod as a whole would ask for less than its containers, which is refused
         requests = pod["spec"]["containers"][0]["resources"]["requests"]
         requests.update(
             self.rng.choice([{"cpu": "1900m"}, {"memory": "3Gi"}, {"cpu": "5"}, {"ephemeral-storage": "5Gi"}])
@@ -333,8 +338,19 @@ class _Generator:
                     {"key": "size", "value": "small"},
                 ],
                 [{"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"}],
+                [self.for_a_while(key="size", operator="Exists")],
+                [self.for_a_while(key="size", value="small"), {"key": "spot", "operator": "Exists"}],
+                [self.for_a_while(operator="Exists")],
             ]
         )
+
+    def for_a_while(self, **toleration: str) -> Object:
+        """A toleration that ends some time after the pod has started: where it may start is the same."""
+        return {**toleration, "effect": "NoExecute", "tolerationSeconds": self.rng.choice([-1, 0, 30, 3600])}
+
+    def gates(self, pod: Object) -> None:
+        names = self.rng.sample(["example.com/quota", "example.com/approval"], self.rng.randint(1, 2))
+        pod["spec"]["schedulingGates"] = [{"name": name} for name in names]
 
     def selector(self) -> Object | None:
         rng = self.rng
