@@ -49,8 +49,7 @@ class Tally:
 def judge(oracle: Oracle, state: State, tally: Tally) -> list[Difference]:
     """Put a state onto the cluster, and nothing else, let the scheduler decide, and compare."""
     oracle.clear()
-    for thing in (*state.objects, *state.placed):
-        oracle.create(thing)
+    oracle.create((*state.objects, *state.placed))
     pending = _create_pending(oracle, state)
     cluster = Cluster.from_objects(
         thing for thing in oracle.objects() if thing["kind"] != "Pod" or thing["spec"].get("nodeName")
@@ -107,19 +106,17 @@ def _says_it_all(pod: Object) -> bool:
 
 
 def _create_pending(oracle: Oracle, state: State) -> list[Object]:
-    pending = []
-    for index, pod in enumerate(state.pending):
-        made = oracle.create(pod)
-        pending.append(made)
-        for owner, claim in state.claims_of:
-            if owner == index:
-                reference = {
-                    "apiVersion": "v1",
-                    "kind": "Pod",
-                    "name": made["metadata"]["name"],
-                    "uid": made["metadata"]["uid"],
-                    "controller": True,
-                }
-                metadata = {**claim["metadata"], "ownerReferences": [reference]}
-                oracle.create({**claim, "metadata": metadata})
+    pending = oracle.create(state.pending)
+    claims = []
+    for index, claim in state.claims_of:
+        owner = pending[index]["metadata"]
+        reference = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "name": owner["name"],
+            "uid": owner["uid"],
+            "controller": True,
+        }
+        claims.append({**claim, "metadata": {**claim["metadata"], "ownerReferences": [reference]}})
+    oracle.create(claims)
     return pending

@@ -7,18 +7,22 @@ are not tried again while it runs. Its only extender is a `Listener`, which hear
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from fairlead.errors import ApiError
 from fairlead.kube.resources import Resource
+from fairlead.rig.api import Api
 from fairlead.rig.controlplane import ControlPlane
 from fairlead.rig.processes import wait_until
 from support.differential.listener import Listener, listening
 
 Object = dict[str, Any]
+Given = TypeVar("Given")
+Made = TypeVar("Made")
 
 _RESOURCES = {
     resource.kind: resource
@@ -52,6 +56,9 @@ _SCHEDULER: Object = {
 # Pods are not retried, and none is put onto a node that was found for one like it: each sees all nodes.
 _GATES = ("SchedulerPopFromBackoffQ=false", "OpportunisticBatching=false")
 
+# How many requests are sent at a time: a state has hundreds of objects.
+_WRITERS = 4
+
 _HEAVY = {
     "apiVersion": "node.k8s.io/v1",
     "kind": "RuntimeClass",
@@ -77,30 +84,32 @@ class Oracle:
         self.plane = plane
         self.api = plane.api
         self.listener = listener
-        self.create(_HEAVY)
+        self._writers = [self.api.another() for _ in range(_WRITERS)]
+        self.create([_HEAVY])
 
-    def create(self, thing: Object) -> Object:
-        """Create an object with its status and, if it is marked so, begin its deletion.
+    def create(self, things: Iterable[Object]) -> list[Object]:
+        """Create objects with their status and begin the deletion of those that are marked ``terminating``.
 
         A generator makes nothing that the API server refuses: what is not judged proves nothing.
         """
-        terminating = thing.get("terminating", False)
-        body = {key: value for key, value in thing.items() if key != "terminating"}
-        resource = _RESOURCES[body["kind"]]
-        namespace = body["metadata"].get("namespace")
-        name = body["metadata"]["name"]
-        try:
-            made = self.api.create(resource.path(namespace), body)
-        except ApiError as error:
-            # Namespaces stay from one state to the next.
-            if error.code == 409 and body["kind"] == "Namespace":
-                return self.api.get(resource.path(name=name))
-            raise AssertionError(f"the API server refused {body}: {error}") from error
-        if "status" in body and body["kind"] != "Node":
-            self.api.patch(resource.path(namespace, name, "status"), {"status": body["status"]})
-        if terminating:
-            self.api.request("DELETE", resource.path(namespace, name), {"gracePeriodSeconds": 0})
-        return made
+        things = list(things)
+        first = [thing for thing in things if thing["kind"] == "Namespace"]
+        rest = [thing for thing in things if thing["kind"] != "Namespace"]
+        return [*self._each(_create, first), *self._each(_create, rest)]
+
+    def close(self) -> None:
+        for api in self._writers:
+            api.close()
+
+    def _each(self, act: Callable[[Api, Given], Made], given: Sequence[Given]) -> list[Made]:
+        """Do the same with each of many, in their order, each writer with its share of them."""
+
+        def share(number: int) -> list[Made]:
+            return [act(self._writers[number], one) for one in given[number::_WRITERS]]
+
+        with ThreadPoolExecutor(_WRITERS) as threads:
+            shares = list(threads.map(share, range(_WRITERS)))
+        return [shares[index % _WRITERS][index // _WRITERS] for index in range(len(given))]
 
     def objects(self, kinds: list[str] | None = None) -> list[Object]:
         """Everything that is there, as the API server has it."""
@@ -143,30 +152,61 @@ class Oracle:
         """Delete what the state before left, all but namespaces and runtime classes."""
         kept = ("Namespace", "RuntimeClass")
         collections: dict[str, None] = {}
+        held = []
         for thing in self.objects([kind for kind in _RESOURCES if kind not in kept]):
             resource = _RESOURCES[thing["kind"]]
             metadata = thing["metadata"]
             if metadata["name"] == "kubernetes" and thing["kind"] == "Service":
                 continue
             if metadata.get("finalizers"):
-                path = resource.path(metadata.get("namespace"), metadata["name"])
-                self.api.patch(path, {"metadata": {"finalizers": None}})
+                held.append(resource.path(metadata.get("namespace"), metadata["name"]))
             collections[resource.path(metadata.get("namespace"))] = None
         for event in self.api.get("/api/v1/events")["items"]:
             collections[f"/api/v1/namespaces/{event['metadata']['namespace']}/events"] = None
-        for path in collections:
-            self.api.request("DELETE", path, {"gracePeriodSeconds": 0})
+        self._each(_release, held)
+        self._each(_delete, list(collections))
 
 
 @contextmanager
 def running_oracle() -> Iterator[Oracle]:
     """An oracle on a control plane of its own."""
     with listening() as listener, ControlPlane(apiserver_args=_APISERVER) as plane:
-        yield Oracle(plane, listener)
+        oracle = Oracle(plane, listener)
+        try:
+            yield oracle
+        finally:
+            oracle.close()
 
 
 def key_of(thing: Object) -> str:
     return f"{thing['metadata']['namespace']}/{thing['metadata']['name']}"
+
+
+def _create(api: Api, thing: Object) -> Object:
+    body = {key: value for key, value in thing.items() if key != "terminating"}
+    resource = _RESOURCES[body["kind"]]
+    namespace = body["metadata"].get("namespace")
+    name = body["metadata"]["name"]
+    try:
+        made = api.create(resource.path(namespace), body)
+    except ApiError as error:
+        # Namespaces stay from one state to the next.
+        if error.code == 409 and body["kind"] == "Namespace":
+            return thing
+        raise AssertionError(f"the API server refused {body}: {error}") from error
+    if "status" in body and body["kind"] != "Node":
+        api.patch(resource.path(namespace, name, "status"), {"status": body["status"]})
+    if thing.get("terminating"):
+        api.request("DELETE", resource.path(namespace, name), {"gracePeriodSeconds": 0})
+    return made
+
+
+def _release(api: Api, path: str) -> None:
+    api.patch(path, {"metadata": {"finalizers": None}})
+
+
+def _delete(api: Api, path: str) -> None:
+    api.request("DELETE", path, {"gracePeriodSeconds": 0})
 
 
 def _outcome(pod: Object, feasible: list[str]) -> Outcome | None:

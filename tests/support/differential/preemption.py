@@ -78,9 +78,7 @@ def generate_hopeless(seed: int, cases: int) -> list[Case]:
 def decide(oracle: Oracle, cases: list[Case]) -> tuple[list[Object], dict[str, Choice]]:
     """What the API server held before the scheduler started, and the scheduler's choices by namespace."""
     oracle.clear()
-    for case in cases:
-        for thing in (*case.objects, case.preemptor):
-            oracle.create(thing)
+    oracle.create(thing for case in cases for thing in (*case.objects, case.preemptor))
     before = oracle.objects()
     keys = {thing["metadata"]["uid"]: key_of(thing) for thing in before if thing["kind"] == "Pod"}
     preemptors = {key_of(case.preemptor): case.namespace for case in cases}
