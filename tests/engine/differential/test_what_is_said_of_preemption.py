@@ -20,7 +20,7 @@ CASES_AT_ONCE = 40
 def test_every_word_to_a_held_pod_equals_kube_schedulers(
     oracle: Oracle, count: Callable[[int, int], int], request: pytest.FixtureRequest
 ) -> None:
-    wanted = request.config.getoption("--cases", None) or count(40, 400)
+    wanted = request.config.getoption("--cases", None) or count(25, 400)
     seed = request.config.getoption("--first-seed", None) or 0
     held = 0
     kinds: dict[str, int] = {}

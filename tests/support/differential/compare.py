@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from fairlead import Cluster
@@ -41,9 +42,9 @@ class Tally:
     def judged(self) -> int:
         return self.bound + self.refused
 
-    @property
-    def kinds(self) -> tuple[int, int, int]:
-        return self.bound, self.refused, self.divided
+    def missing(self, reasons: Mapping[str, Iterable[str]]) -> list[str]:
+        """Those of the reasons, given by rule, that no pod was told."""
+        return [one for ones in reasons.values() for one in ones if not self.reasons[one]]
 
 
 def judge(oracle: Oracle, state: State, tally: Tally) -> list[Difference]:

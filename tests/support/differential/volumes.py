@@ -161,7 +161,8 @@ class StorageGenerator:
                         "once",
                     )
                     * 3,
-                    *("missing", "lost", "going", "now", "prebound", "made", "made", "chosen", "gone"),
+                    *("once", "bound-zone") * 4,
+                    *("missing", "lost", "going", "now", "prebound", *("made",) * 5, "chosen", "gone"),
                 ]
             )
             self._claim(pod, kind)
