@@ -91,6 +91,8 @@ def each_reason() -> State:
             storage_class("static", "kubernetes.io/no-provisioner"),
             storage_class("space", "space.example.com"),
             storage_class("now", _DRIVER, mode="Immediate"),
+            # The only free volume is none for a claim that wants a file system.
+            _volume("block", storageClassName="static", volumeMode="Block"),
         ],
         placed=[
             _pod("on-full", nodeName="full"),
@@ -251,24 +253,22 @@ def _claimed(name: str, special: Object, volume: Object | None) -> list[Object]:
     claim["spec"] = {"accessModes": modes, "resources": {"requests": {"storage": "1Gi"}}, **special}
     if volume is None:
         return [claim]
-    volume = dict(volume)
-    labels = volume.pop("labels", {})
-    source = {} if "csi" in volume else {"hostPath": {"path": "/data"}}
-    return [
-        claim,
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolume",
-            "metadata": {"name": f"pv-{name}", "labels": labels},
-            "spec": {
-                "capacity": {"storage": "1Gi"},
-                "accessModes": modes,
-                "storageClassName": "",
-                "persistentVolumeReclaimPolicy": "Retain",
-                "claimRef": {"kind": "PersistentVolumeClaim", "namespace": "red", "name": name},
-                **source,
-                **volume,
-            },
-            "status": {"phase": "Bound"},
+    reference = {"kind": "PersistentVolumeClaim", "namespace": "red", "name": name}
+    return [claim, _volume(f"pv-{name}", accessModes=modes, claimRef=reference, **volume)]
+
+
+def _volume(name: str, *, labels: dict[str, str] | None = None, **special: Any) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name, "labels": labels or {}},
+        "spec": {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "",
+            "persistentVolumeReclaimPolicy": "Retain",
+            **({} if "csi" in special else {"hostPath": {"path": "/data"}}),
+            **special,
         },
-    ]
+        "status": {"phase": "Bound" if "claimRef" in special else "Available"},
+    }

@@ -161,7 +161,7 @@ class StorageGenerator:
                         "once",
                     )
                     * 3,
-                    *("once", "bound-zone") * 4,
+                    *("once", "bound-zone", "static") * 4,
                     *("missing", "lost", "going", "now", "prebound", *("made",) * 5, "chosen", "gone"),
                 ]
             )
@@ -185,7 +185,7 @@ class StorageGenerator:
             "metadata": {"name": name, "namespace": namespace, "annotations": {}},
             "spec": spec,
         }
-        if rng.random() < 0.25:
+        if rng.random() < 0.35:
             spec["volumeMode"] = "Block"
         source: Object = {"persistentVolumeClaim": {"claimName": name}}
         volume = f"pv-{number}"
@@ -259,7 +259,7 @@ class StorageGenerator:
             "persistentVolumeReclaimPolicy": "Retain",
         }
         mode = claim["spec"].get("volumeMode", "Filesystem")
-        if free and rng.random() < 0.25:
+        if free and rng.random() < 0.5:
             # A volume of the other mode is none for the claim.
             mode = "Filesystem" if mode == "Block" else "Block"
         spec["volumeMode"] = mode
