@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from fairlead import Cluster
 from fairlead.engine.objects import read_pod
@@ -13,6 +15,8 @@ from support.differential.states import State
 # What comes after the filters' part is said by preemption and by dynamic resources: the latter's
 # "not found" means that it was never asked, because the pod was refused before.
 _AFTER_FILTERS = re.compile(r" (no new claims to deallocate, )?(preemption: .*|not found)$", re.DOTALL)
+_SENTENCE = re.compile(r"0/\d+ nodes are available: (.*)\.$", re.DOTALL)
+_NAMES = re.compile(r'"[^"]*"|(?<=PVC )[\w-]+/[\w.-]+|(?<=pod )[\w-]+/[\w.-]+')
 
 
 @dataclass(frozen=True)
@@ -26,24 +30,28 @@ class Difference:
 
 @dataclass
 class Tally:
-    """How many pods were judged, and how."""
+    """How many pods were judged, and how: bound, or held, and for what reason in kube-scheduler's words."""
 
     bound: int = 0
     refused: int = 0
-    invalid: int = 0
+    # Pods for which some nodes are feasible and some are not: for them, being bound proves little.
+    divided: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
 
     @property
     def judged(self) -> int:
         return self.bound + self.refused
 
+    def missing(self, reasons: Mapping[str, Iterable[str]]) -> list[str]:
+        """Those of the reasons, given by rule, that no pod was told."""
+        return [one for ones in reasons.values() for one in ones if not self.reasons[one]]
+
 
 def judge(oracle: Oracle, state: State, tally: Tally) -> list[Difference]:
     """Put a state onto the cluster, and nothing else, let the scheduler decide, and compare."""
     oracle.clear()
-    for thing in (*state.objects, *state.placed):
-        if oracle.create(thing) is None:
-            tally.invalid += 1
-    pending = _create_pending(oracle, state, tally)
+    oracle.create((*state.objects, *state.placed))
+    pending = _create_pending(oracle, state)
     cluster = Cluster.from_objects(
         thing for thing in oracle.objects() if thing["kind"] != "Pod" or thing["spec"].get("nodeName")
     )
@@ -60,20 +68,36 @@ def judge(oracle: Oracle, state: State, tally: Tally) -> list[Difference]:
                 differences.append(
                     Difference(key_of(pod), "as written", f"{written.message} {found.message}")
                 )
+        theirs = _AFTER_FILTERS.sub("", outcome.message)
+        if (outcome.feasible, theirs) != (sorted(found.feasible), found.message or ""):
+            mine, only = set(found.feasible), set(outcome.feasible)
+            ours = f"{found.message or 'fits'}; too many {sorted(mine - only)}, missing "
+            ours += str({node: found.reasons.get(node) for node in sorted(only - mine)})
+            differences.append(Difference(key_of(pod), f"{theirs or 'fits'} {outcome.feasible}", ours))
+        tally.divided += 0 < len(outcome.feasible) < cluster.snapshot.nodes.count
         if outcome.node:
             tally.bound += 1
-            if outcome.node not in found.feasible:
-                ours = f"feasible {found.feasible}; {outcome.node}: {found.reasons.get(outcome.node)}"
-                differences.append(Difference(key_of(pod), f"bound to {outcome.node}", ours))
             # What comes after it has seen it there, whatever we think of that.
             slot = cluster.snapshot.nodes.slot(outcome.node)
             cluster.snapshot.assume(read_pod(pod), slot)
         else:
             tally.refused += 1
-            theirs = _AFTER_FILTERS.sub("", outcome.message)
-            if theirs != found.message:
-                differences.append(Difference(key_of(pod), theirs, f"{found.message} {found.feasible}"))
+            tally.reasons.update(reasons_in(theirs))
     return differences
+
+
+def reasons_in(message: str) -> list[str]:
+    """The reasons in kube-scheduler's sentence, without counts and names.
+
+    >>> reasons_in("0/5 nodes are available: 2 Insufficient cpu, 3 Too many pods.")
+    ['Insufficient cpu', 'Too many pods']
+    >>> reasons_in('0/5 nodes are available: persistentvolumeclaim "data" not found.')
+    ['persistentvolumeclaim … not found']
+    """
+    sentence = _SENTENCE.match(message)
+    said = sentence[1] if sentence else message
+    parts = re.split(r", (?=\d+ )", said) if re.match(r"\d+ ", said) else [said]
+    return [re.sub(r"^\d+ ", "", _NAMES.sub("…", part)) for part in parts]
 
 
 def _says_it_all(pod: Object) -> bool:
@@ -82,24 +106,18 @@ def _says_it_all(pod: Object) -> bool:
     return not ephemeral and "runtimeClassName" not in pod["spec"]
 
 
-def _create_pending(oracle: Oracle, state: State, tally: Tally) -> list[Object]:
-    pending = []
-    for index, pod in enumerate(state.pending):
-        made = oracle.create(pod)
-        if made is None:
-            tally.invalid += 1
-            continue
-        pending.append(made)
-        for owner, claim in state.claims_of:
-            if owner == index:
-                reference = {
-                    "apiVersion": "v1",
-                    "kind": "Pod",
-                    "name": made["metadata"]["name"],
-                    "uid": made["metadata"]["uid"],
-                    "controller": True,
-                }
-                metadata = {**claim["metadata"], "ownerReferences": [reference]}
-                if oracle.create({**claim, "metadata": metadata}) is None:
-                    tally.invalid += 1
+def _create_pending(oracle: Oracle, state: State) -> list[Object]:
+    pending = oracle.create(state.pending)
+    claims = []
+    for index, claim in state.claims_of:
+        owner = pending[index]["metadata"]
+        reference = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "name": owner["name"],
+            "uid": owner["uid"],
+            "controller": True,
+        }
+        claims.append({**claim, "metadata": {**claim["metadata"], "ownerReferences": [reference]}})
+    oracle.create(claims)
     return pending

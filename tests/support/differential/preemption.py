@@ -11,16 +11,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fairlead import Cluster
-from fairlead.rig.processes import wait_until
 from support.differential.oracle import Object, Oracle, key_of
 
 ZONE = "topology.kubernetes.io/zone"
 HOSTNAME = "kubernetes.io/hostname"
 SHIFT = 2**31
 
-# Victims are deleted before the nomination is written, so that what is seen with it is all of them.
-_SYNCHRONOUS = "--feature-gates=SchedulerPopFromBackoffQ=false,SchedulerAsyncPreemption=false"
-_NO_RETRIES: Object = {"podInitialBackoffSeconds": 600, "podMaxBackoffSeconds": 600}
+# Victims are deleted before the nomination is written, and so by the time the scheduler is stopped.
+_SYNCHRONOUS = ("SchedulerAsyncPreemption=false",)
+# How a pod that is terminating came to it. Only of the first kind kube-scheduler says that it made room.
+LEAVING = (
+    [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}],
+    [{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}],
+    [{"type": "DisruptionTarget", "status": "False", "reason": "PreemptionByScheduler"}],
+    [],
+)
 
 
 @dataclass
@@ -73,33 +78,25 @@ def generate_hopeless(seed: int, cases: int) -> list[Case]:
 def decide(oracle: Oracle, cases: list[Case]) -> tuple[list[Object], dict[str, Choice]]:
     """What the API server held before the scheduler started, and the scheduler's choices by namespace."""
     oracle.clear()
-    for case in cases:
-        for thing in (*case.objects, case.preemptor):
-            made = oracle.create(thing)
-            assert made is not None, f"the API server refused {thing}"
+    oracle.create(thing for case in cases for thing in (*case.objects, case.preemptor))
     before = oracle.objects()
+    keys = {thing["metadata"]["uid"]: key_of(thing) for thing in before if thing["kind"] == "Pod"}
     preemptors = {key_of(case.preemptor): case.namespace for case in cases}
     found: dict[str, Choice] = {}
 
     def decided() -> bool:
-        pods = oracle.objects(["Pod"])
-        leaving: dict[str, list[str]] = {}
-        for pod in pods:
-            if pod["metadata"].get("deletionTimestamp"):
-                leaving.setdefault(pod["metadata"]["namespace"], []).append(key_of(pod))
-        for pod in pods:
+        for pod in oracle.objects(["Pod"]):
             namespace = preemptors.get(key_of(pod), "")
             if namespace and namespace not in found and _settled(pod):
-                node = pod["status"].get("nominatedNodeName") or None
-                victims = tuple(sorted(leaving.get(namespace, ())))
-                found[namespace] = Choice(node, victims, "" if node else _said(pod))
+                offers = oracle.listener.victims.get(key_of(pod))
+                if offers is None:
+                    found[namespace] = Choice(None, (), _said(pod))
+                else:
+                    node = pod["status"]["nominatedNodeName"]
+                    found[namespace] = Choice(node, tuple(sorted(keys[uid] for uid in offers[node])))
         return len(found) == len(cases)
 
-    oracle.plane.start_scheduler(_NO_RETRIES, qps=5000, arguments=[_SYNCHRONOUS])
-    try:
-        wait_until(decided, "kube-scheduler to decide on every preemptor", timeout_s=120)
-    finally:
-        oracle.plane.stop_program("kube-scheduler")
+    oracle.schedule(decided, "kube-scheduler to decide on every preemptor", gates=_SYNCHRONOUS)
     return before, found
 
 
@@ -144,6 +141,18 @@ def broken_budgets(case: Case, chosen: list[Object]) -> int:
     return broken
 
 
+def leavers(case: Case) -> list[Object]:
+    """The pods of lower priority that are leaving the preemptor's nominated node."""
+    nominated = case.preemptor.get("status", {}).get("nominatedNodeName")
+    return [
+        thing
+        for thing in case.objects
+        if thing.get("terminating")
+        and thing["spec"]["nodeName"] == nominated
+        and thing["spec"]["priority"] < case.preemptor["spec"]["priority"]
+    ]
+
+
 def felt_by(case: Case, objects: list[Object]) -> list[Object]:
     """What of all there is the case can feel: its own, and what is nobody's."""
     names = {(thing["kind"], thing["metadata"]["name"]) for thing in case.objects}
@@ -168,7 +177,8 @@ def _importance(pod: Object) -> tuple[int, str]:
 
 
 def _settled(pod: Object) -> bool:
-    if pod["spec"].get("nodeName") or pod["status"].get("nominatedNodeName"):
+    """Whether it was tried. A nomination says nothing: the pod may have come with one."""
+    if pod["spec"].get("nodeName"):
         return True
     conditions = pod["status"].get("conditions", [])
     return any(one["type"] == "PodScheduled" and one["status"] == "False" for one in conditions)
@@ -211,6 +221,13 @@ def _case(rng: random.Random, name: str, priority: int) -> Case:
                 }
             )
     case.preemptor = _preemptor(rng, name, priority)
+    if rng.random() < 0.35:
+        # It preempted before: some of the pods there may still be leaving, for it or for another reason.
+        nominated = rng.choice(nodes)
+        case.preemptor["status"] = {"nominatedNodeName": nominated}
+        for pod in case.objects:
+            if pod["kind"] == "Pod" and pod["spec"]["nodeName"] == nominated and rng.random() < 0.3:
+                _leave(rng, pod)
     return case
 
 
@@ -259,6 +276,12 @@ def _placed(rng: random.Random, case: str, name: str, node: str, above: int) -> 
         "startTime": f"2026-01-01T00:00:{rng.randint(0, 5):02}Z",
     }
     return pod
+
+
+def _leave(rng: random.Random, pod: Object) -> None:
+    pod["metadata"]["finalizers"] = ["example.com/hold"]
+    pod["terminating"] = True
+    pod["status"]["conditions"] = rng.choice(LEAVING)
 
 
 def _give_up_ports(pod: Object, held: set[int]) -> None:

@@ -35,8 +35,9 @@ class State:
     pending: list[Object] = field(default_factory=list)
 
 
-# What a state dwells on: the features its pods have more often, and how roomy and plain its nodes are.
-THEMES = ("mixed", "spread", "affinity", "volumes", "resources")
+# What a state dwells on: the features its pods have more often, and how roomy and plain its nodes are. On
+# one node every refusal is told, because the pod has nowhere else to go.
+THEMES = ("mixed", "spread", "affinity", "volumes", "resources", "one node")
 
 
 def generate(seed: int, pods: int) -> State:
@@ -48,8 +49,10 @@ class _Generator:
     def __init__(self, rng: random.Random, theme: str) -> None:
         self.rng = rng
         self.theme = theme
-        # Where something else is looked at, taints and full nodes would only hide it.
+        # Where something else is looked at, taints, cordons and full nodes would only hide it.
         self.plain = theme not in ("mixed", "resources")
+        self.alone = theme == "one node"
+        self.odd = 0.0 if self.alone else 0.04 if self.plain else 0.1
         self.storage = StorageGenerator(rng)
 
     def chance(self, share: float) -> bool:
@@ -63,11 +66,12 @@ class _Generator:
                 {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
             )
         # Now and then more than nine, because counts are sorted as strings.
-        number = rng.randint(2, 7) if self.chance(0.85) else rng.randint(10, 16)
+        sizes = [(1, 1)] if self.alone else [(2, 7)] * 8 + [(10, 16), (30, 60)]
+        number = rng.randint(*rng.choice(sizes))
         names = [f"n{index}" for index in range(number)]
         state.objects += [self.node(name) for name in names]
         state.objects += storage_objects(rng, names)
-        for index in range(rng.randint(0, 14)):
+        for index in range(rng.randint(0, 4 if self.alone else 14)):
             state.placed.append(self.placed(index, rng.choice([*names, *names, "gone"])))
         for index in range(pods):
             pod = self.pending(index, 1000 - index)
@@ -97,15 +101,15 @@ class _Generator:
             labels["disk"] = rng.choice(["ssd", "hdd"])
         if self.chance(0.6):
             labels["rack"] = rng.choice(["1", "5", "10", "x", "007"])
-        taints = [taint for taint in TAINTS if self.chance(0.04 if self.plain else 0.12)]
+        taints = [taint for taint in TAINTS if self.chance(self.odd)]
         alloc = {
             "cpu": rng.choice(["1", "2", "1500m", "3900m", "8", "1e1"]),
             "memory": rng.choice(["1Gi", "2Gi", "3000M", "1234567890", "16Gi"]),
             "ephemeral-storage": rng.choice(["1Gi", "10Gi", "500M"]),
-            "pods": rng.choice(["3", "6", "10", "110"]),
+            "pods": rng.choice(["3", "10", "30", "110"]),
         }
         if self.plain:
-            alloc.update({"cpu": "64", "memory": "256Gi", "pods": rng.choice(["6", "110", "110", "110"])})
+            alloc.update({"cpu": "64", "memory": "256Gi", "pods": rng.choice(["10", "110", "110", "110"])})
         if self.chance(0.3):
             alloc["example.com/gpu"] = rng.choice(["0", "1", "4"])
         if self.chance(0.2):
@@ -124,7 +128,7 @@ class _Generator:
             "metadata": {"name": name, "labels": labels},
             "spec": {
                 "taints": taints,
-                **({"unschedulable": True} if self.chance(0.03 if self.plain else 0.08) else {}),
+                **({"unschedulable": True} if self.chance(self.odd) else {}),
             },
             "status": status,
         }
@@ -185,11 +189,12 @@ class _Generator:
             (self.pod_affinity, 0.85 if theme == "affinity" else 0.4 * aside),
             (self.spread, 0.9 if theme == "spread" else 0.35 * aside),
             (self.ports, 0.12),
-            (self.features, 0.08 * aside),
+            (self.features, 0.1),
             (self.shape, 0.7 if theme == "resources" else 0.35 * aside),
-            (self.storage.inline, 0.2 if theme == "volumes" else 0.08 * aside),
-            (self.storage.claims, 0.9 if theme == "volumes" else 0.22 * aside),
+            (self.storage.inline, 0.2 if theme == "volumes" else 0.3 * aside),
+            (self.storage.claims, 0.9 if theme == "volumes" else 0.45 if self.alone else 0.22 * aside),
             (self.big, 0.15 * aside),
+            (self.gates, 0.03),
         ]
         for feature, share in features:
             if self.chance(share):
@@ -236,6 +241,8 @@ class _Generator:
         return container
 
     def big(self, pod: Object) -> None:
+        if "resources" in pod["spec"]:
+            return  # the pod as a whole would ask for less than its containers, which is refused
         requests = pod["spec"]["containers"][0]["resources"]["requests"]
         requests.update(
             self.rng.choice([{"cpu": "1900m"}, {"memory": "3Gi"}, {"cpu": "5"}, {"ephemeral-storage": "5Gi"}])
@@ -272,7 +279,7 @@ class _Generator:
 
     def node_affinity(self, pod: Object) -> None:
         terms = [self.node_term() for _ in range(self.rng.randint(1, 3))]
-        if self.chance(0.2):
+        if self.chance(0.35):
             terms = [
                 {
                     "matchFields": [
@@ -285,7 +292,7 @@ class _Generator:
                 }
                 for _ in range(self.rng.randint(1, 2))
             ]
-            if self.chance(0.3):
+            if self.chance(0.5):
                 terms[0]["matchFields"].append(
                     {"key": "metadata.name", "operator": "In", "values": [self.rng.choice(["n0", "n1"])]}
                 )
@@ -333,8 +340,19 @@ class _Generator:
                     {"key": "size", "value": "small"},
                 ],
                 [{"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"}],
+                [self.for_a_while(key="size", operator="Exists")],
+                [self.for_a_while(key="size", value="small"), {"key": "spot", "operator": "Exists"}],
+                [self.for_a_while(operator="Exists")],
             ]
         )
+
+    def for_a_while(self, **toleration: str) -> Object:
+        """A toleration that ends some time after the pod has started: where it may start is the same."""
+        return {**toleration, "effect": "NoExecute", "tolerationSeconds": self.rng.choice([-1, 0, 30, 3600])}
+
+    def gates(self, pod: Object) -> None:
+        names = self.rng.sample(["example.com/quota", "example.com/approval"], self.rng.randint(1, 2))
+        pod["spec"]["schedulingGates"] = [{"name": name} for name in names]
 
     def selector(self) -> Object | None:
         rng = self.rng

@@ -26,6 +26,7 @@ def storage_objects(rng: random.Random, nodes: list[str]) -> list[Object]:
                 {"matchLabelExpressions": [{"key": ZONE, "values": ["a"]}]},
             ],
         ),
+        storage_class("make-some", "make.example.com", allowedTopologies=_several_topologies(rng)),
         storage_class("static", "kubernetes.io/no-provisioner"),
         storage_class("space", "space.example.com"),
         storage_class("ebs", "kubernetes.io/aws-ebs"),
@@ -69,6 +70,21 @@ def storage_objects(rng: random.Random, nodes: list[str]) -> list[Object]:
     return objects
 
 
+def _several_topologies(rng: random.Random) -> list[Object]:
+    """Terms of which one must match, with keys that all must match with one of their values."""
+    terms = [
+        {ZONE: ["b"], "disk": ["ssd", "nvme"]},
+        {ZONE: ["a", "c"], "disk": ["hdd"]},
+        {ZONE: ["a"], "rack": ["1", "5"]},
+        {"kubernetes.io/hostname": ["n0", "n2", "gone"]},
+        {"nope": ["x"]},
+    ]
+    return [
+        {"matchLabelExpressions": [{"key": key, "values": values} for key, values in term.items()]}
+        for term in rng.sample(terms, rng.randint(2, 4))
+    ]
+
+
 def storage_class(name: str, provisioner: str, mode: str = "WaitForFirstConsumer", **more: Any) -> Object:
     return {
         "apiVersion": "storage.k8s.io/v1",
@@ -87,6 +103,8 @@ class StorageGenerator:
         self.rng = rng
         self.serial = 0
         self._claims: list[tuple[Object, bool]] = []
+        # Claims that several pods use are made once.
+        self._named: set[tuple[str, str]] = set()
         self._volumes: list[Object] = []
 
     def take_claims(self) -> list[tuple[Object, bool]]:
@@ -136,13 +154,15 @@ class StorageGenerator:
                         "disk",
                         "make",
                         "make-a",
+                        "make-some",
                         "static",
                         "space",
                         "ebs",
                         "once",
                     )
                     * 3,
-                    *("missing", "lost", "going", "now", "prebound", "made", "made", "chosen", "gone"),
+                    *("once", "bound-zone", "static") * 4,
+                    *("missing", "lost", "going", "now", "prebound", *("made",) * 5, "chosen", "gone"),
                 ]
             )
             self._claim(pod, kind)
@@ -165,6 +185,8 @@ class StorageGenerator:
             "metadata": {"name": name, "namespace": namespace, "annotations": {}},
             "spec": spec,
         }
+        if rng.random() < 0.35:
+            spec["volumeMode"] = "Block"
         source: Object = {"persistentVolumeClaim": {"claimName": name}}
         volume = f"pv-{number}"
         if kind in ("bound", "bound-zone", "csi", "disk", "lost", "going", "once", "gone"):
@@ -196,7 +218,7 @@ class StorageGenerator:
             self._volume(f"pv-once-{namespace}", claim)
         elif kind == "prebound":
             spec.update(volumeName=volume, storageClassName="make")
-        elif kind in ("make", "make-a", "static", "space", "ebs", "now"):
+        elif kind in ("make", "make-a", "make-some", "static", "space", "ebs", "now"):
             spec["storageClassName"] = kind
             if kind == "static" and rng.random() < 0.8:
                 self._volume(volume, claim, affinity=True, free="static")
@@ -213,7 +235,8 @@ class StorageGenerator:
         if kind == "made":
             if rng.random() < 0.8:
                 self._claims.append((claim, rng.random() < 0.7))
-        elif kind != "missing":
+        elif kind != "missing" and (namespace, name) not in self._named:
+            self._named.add((namespace, name))
             self._claims.append((claim, False))
         pod["spec"].setdefault("volumes", []).append({"name": volume_name, **source})
 
@@ -235,6 +258,11 @@ class StorageGenerator:
             "storageClassName": free,
             "persistentVolumeReclaimPolicy": "Retain",
         }
+        mode = claim["spec"].get("volumeMode", "Filesystem")
+        if free and rng.random() < 0.5:
+            # A volume of the other mode is none for the claim.
+            mode = "Filesystem" if mode == "Block" else "Block"
+        spec["volumeMode"] = mode
         if not free:
             spec["claimRef"] = {
                 "kind": "PersistentVolumeClaim",
