@@ -256,12 +256,13 @@ class Service:
 
     def _others_leaving(self, unit: Unit) -> bool:
         """Whether lower pods leave, or were told to leave, a node that the unit was promised because of
-        preemption: then it picks no new victims. Pods that leave for any other reason do not count.
+        preemption: then it picks no new victims. Pods that leave for any other reason do not count, and
+        neither does a node that no eviction would open to the unit.
         """
         snapshot = self.state.snapshot
         for promise in self.state.room.promised_to(unit.id):
             slot = snapshot.nodes.slot(promise.node)
-            if slot >= 0 and any(
+            if slot < 0 or not any(
                 placed.priority < unit.priority
                 and (
                     placed.pod.metadata.uid in self.evictions.asked
@@ -269,7 +270,12 @@ class Service:
                 )
                 for placed in snapshot.pods_on(slot)
             ):
-                return True
+                continue
+            # Its own promise is lifted: the pod must not stand in its own way, with a host port say.
+            with self.state.room.seen_by(unit.id, unit.priority):
+                verdicts = snapshot.verdicts(snapshot.class_of(self.state.planned(promise.pod)))
+                if not verdicts.unresolvable[slot]:
+                    return True
         return False
 
     def _conclude(self, line: Line, outcome: Outcome) -> None:
