@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -72,6 +73,46 @@ def test_exclusive_pods_share_their_nodes_with_nobody(cluster: Shipped, applied:
 def test_a_gang_runs_however_it_is_spelt(cluster: Shipped, applied: str) -> None:
     found = cluster.wait(lambda: all_bound(cluster, applied, 3), "the three members to be bound")
     assert len(set(found.values())) == 3
+
+
+@pytest.mark.parametrize(
+    "policy", [{"gang": {"minCount": 2}}, {"basic": {}}], ids=["a gang", "a basic group"]
+)
+def test_pods_wait_for_the_pod_group_of_kubernetes_that_they_name(cluster: Shipped, policy: Obj) -> None:
+    with cluster.namespace(f"own-{next(iter(policy))}") as namespace:
+        cluster.apply(*(grouped(namespace, name) for name in "ab"))
+
+        def told() -> bool:
+            events = cluster.plane.api.get(f"/api/v1/namespaces/{namespace}/events")["items"]
+            return any("PodGroup (scheduling.k8s.io) does not exist" in one["message"] for one in events)
+
+        cluster.wait(told, "the pods to be told that their PodGroup is missing")
+        cluster.wait(lambda: settled_since(cluster, namespace, "a"), "a counted size to be believed")
+        cluster.apply(pod(namespace, "later", priority=0))
+        cluster.wait(lambda: all_bound(cluster, namespace, 3, least=1), "a pod that came later to be bound")
+        assert not cluster.nodes_of(namespace)["a"]
+        group = {
+            "apiVersion": "scheduling.k8s.io/v1alpha2",
+            "kind": "PodGroup",
+            "metadata": {"name": "own", "namespace": namespace},
+            "spec": {"schedulingPolicy": policy},
+        }
+        cluster.apply(group)
+        cluster.wait(lambda: all_bound(cluster, namespace, 3), "all pods to be bound")
+
+
+def settled_since(cluster: Shipped, namespace: str, name: str) -> bool:
+    """Whether a gang whose size is counted would be believed to be complete, by its newest member."""
+    made = cluster.plane.api.get(f"/api/v1/namespaces/{namespace}/pods/{name}")["metadata"][
+        "creationTimestamp"
+    ]
+    return datetime.now(UTC) - datetime.fromisoformat(made) > timedelta(seconds=7)
+
+
+def grouped(namespace: str, name: str) -> Obj:
+    made = pod(namespace, name, priority=0)
+    made["spec"]["schedulingGroup"] = {"podGroupName": "own"}
+    return made
 
 
 def test_the_priority_annotation_counts_in_labelled_namespaces_only(cluster: Shipped) -> None:

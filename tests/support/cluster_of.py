@@ -109,6 +109,8 @@ class Running:
                 metadata = msgspec.structs.replace(pod.metadata, annotations=annotations)
                 return [Seen("Pod", msgspec.structs.replace(pod, metadata=metadata, spec=spec))]
             case EvictPod():
+                if not self.core.confirms(action, sending=action.pod not in self.refused):
+                    return [EvictFailed(action.pod, action.uid, "not wanted any more")]
                 if action.pod in self.refused:
                     final = self.refused[action.pod]
                     return [EvictFailed(action.pod, action.uid, "no", final=final)]

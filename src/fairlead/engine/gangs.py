@@ -402,7 +402,7 @@ class Gangs:
         held = succeeded + len(running)
         outdated: list[Pod] = []
         if not held and pending:
-            pending, outdated = self._current(name, group, pending, len(waiting))
+            pending, outdated = self._current(pending)
         present = held + len(pending) + len(waiting)
         members = pending if outdated else record.pods.values()
         minimum, settles_at = self._size(name, group, members, present)
@@ -415,8 +415,8 @@ class Gangs:
         advice = ""
         if not started and pending:
             lacks = self._lacks(group, pending[0])
-            if minimum > present or any(map(self._owners.is_outdated, pending)):
-                advice = self._owners.advice(pending)
+            if minimum > present:
+                advice = self._owners.advice((*pending, *outdated))
         return Gang(
             name,
             minimum,
@@ -433,20 +433,11 @@ class Gangs:
             advice,
         )
 
-    def _current(
-        self, name: str, group: PodGroup | None, pending: list[Pod], waiting: int
-    ) -> tuple[list[Pod], list[Pod]]:
-        """While every member waits: those that count, and those of an older revision of their workload.
-
-        The older ones count where the newer ones are not enough yet: a workload that was edited keeps its
-        place until its replacements are complete.
-        """
+    def _current(self, pending: list[Pod]) -> tuple[list[Pod], list[Pod]]:
+        """While every member waits: those that count, and those of an older revision of their workload."""
         older = [pod for pod in pending if self._owners.is_outdated(pod)]
-        if not older:
-            return pending, []
-        newer = [pod for pod in pending if pod not in older]
-        minimum, _ = self._size(name, group, newer, len(newer) + waiting) if newer else (1, 0.0)
-        return (newer, older) if len(newer) + waiting >= minimum else (pending, [])
+        newer = [pod for pod in pending if pod not in older] if older else []
+        return (newer, older) if newer else (pending, [])
 
     def _started_with(
         self, record: _Record, running: list[Pod], held: int, minimum: int, *, declared: bool

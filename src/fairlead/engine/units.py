@@ -23,7 +23,7 @@ class Unit:
     """A unit that waits. `id` is stable while it waits; `name` is what messages call it.
 
     `needed` of `members` are placed at once, or none. `gang` is the gang's key, also for a single member of
-    one that has started. `since` is when it began to wait, `advice` what is said when it is held.
+    one that has started. `since` is when it began to wait.
     """
 
     id: str
@@ -34,7 +34,6 @@ class Unit:
     since: float
     rank: Rank
     gang: str = ""
-    advice: str = ""
 
     @property
     def whole(self) -> bool:
@@ -89,6 +88,4 @@ def gang_unit(gang: Gang, priority: Callable[[Pod], int], order: QueueOrder) -> 
         order=order,
     )
     name = shown(gang.name)
-    return Unit(
-        f"gang:{gang.name}", name, gang.pending, gang.needed, lowest, since, place, gang.name, gang.advice
-    )
+    return Unit(f"gang:{gang.name}", name, gang.pending, gang.needed, lowest, since, place, gang.name)

@@ -45,7 +45,22 @@ def bound(world: Running) -> set[str]:
     return {key.partition("/")[2] for key in world.bound}
 
 
-def test_members_of_an_older_revision_do_not_count_once_the_newer_ones_are_complete():
+def test_members_of_an_older_revision_do_not_count_while_there_are_newer_ones():
+    world = running(None, node("n", cpu=8), workload("Deployment", "train", replicas=3, gang="g"))
+    world.add(node("n", cpu=1), replica_set(1), *(member(f"old-{index}", 1) for index in range(3)))
+    world.add(replica_set(2), member("new-0", 2), node("n", cpu=8)).after(20)
+    assert bound(world) == set()
+    assert not any(hold.unschedulable for hold in world.holds().values())
+    assert "1 of 3 members are there" in world.holds()["default/new-0"].message
+
+
+def test_they_count_as_long_as_there_is_no_newer_one():
+    world = running(None, node("n", cpu=4), workload("Deployment", "train", replicas=3, gang="g"))
+    world.add(replica_set(1), replica_set(2), *(member(f"old-{index}", 1) for index in range(3)))
+    assert bound(world) == {"old-0", "old-1", "old-2"}
+
+
+def test_a_gang_starts_with_the_newer_revision_once_that_is_complete():
     world = edited(*(member(f"new-{index}", 2) for index in range(3)))
     assert bound(world) == {"new-0", "new-1", "new-2"}
 
@@ -68,7 +83,7 @@ def test_the_revision_that_is_rolled_back_to_is_the_newest():
 def test_a_deployment_that_replaces_its_waiting_pods_one_by_one_is_told_to_recreate_them():
     world = edited(member("new-0", 2))
     assert bound(world) == set()
-    message = world.holds()["default/old-0"].message
+    message = world.holds()["default/new-0"].message
     assert "Deployment train replaces waiting pods one by one: use strategy: Recreate" in message
 
 
@@ -103,4 +118,4 @@ def test_a_stateful_set_whose_waiting_pods_are_outdated_is_told_to_delete_them()
     owner["status"] = {"updateRevision": "r2"}
     pods = [stateful("set-0", "r1"), stateful("set-1", "r1"), stateful("set-2", "r2")]
     world = running(None, node("n", cpu=2), owner, *pods)
-    assert "delete its pods of the older revision" in world.holds()["default/set-0"].message
+    assert "delete its pods of the older revision" in world.holds()["default/set-2"].message

@@ -154,7 +154,7 @@ class Assembly:
             self._queue.drop(f"pod:{pod.metadata.uid}")
         if not gang.pending:
             return
-        self._wait_for(gang.outdated, gang, "waiting pods of a newer revision are there instead")
+        self._wait_for(gang.outdated, gang, "members of a newer revision count instead of this one")
         if gang.evicted:
             self._queue.drop(unit_id)
             self._wait_for(gang.pending, gang, "it is being evicted, and starts again as a whole")

@@ -46,10 +46,7 @@ class Verdict:
         """The same, as told of one unit: gangs that stand in one line have each their own name."""
         if not unit.whole:
             return self
-        message = f"gang {unit.name}: {self.message}"
-        return replace(
-            self, message=f"{message.removesuffix('.')}; {unit.advice}." if unit.advice else message
-        )
+        return replace(self, message=f"gang {unit.name}: {self.message}")
 
 
 @dataclass(slots=True, eq=False)
