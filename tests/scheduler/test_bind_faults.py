@@ -2,54 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
-
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
-from support.faults import Answer, FrameFault, LoseReply, LoseRequest, RequestFault, Script
-from support.scheduler import Shop, aside, in_process
-
-
-@dataclass
-class Meanwhile:
-    """Does something behind the scheduler's back just before its first bind of a pod arrives."""
-
-    name: str
-    happens: Callable[[], object]
-    done: bool = False
-
-    def on_request(self, method: str, path: str) -> RequestFault | None:
-        if not self.done and path.endswith(f"/pods/{self.name}/binding"):
-            self.done = True
-            self.happens()
-        return None
-
-    def on_frame(self, path: str) -> FrameFault | None:
-        return None
-
-
-def own_wire(ours: Shop, method: str, path: str, body: dict[str, Any]) -> None:
-    """A request over a connection of its own: the test's is in use while it waits."""
-    wire = ours.cluster.host.wire()
-    wire.request(method, path, body).ok()
-    wire.close()
-
-
-def gone(ours: Shop, name: str) -> None:
-    options = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
-    own_wire(ours, "DELETE", ours.cluster.path("Pod", name), options)
-
-
-def bind(ours: Shop, name: str, node: str) -> None:
-    binding = {
-        "apiVersion": "v1",
-        "kind": "Binding",
-        "metadata": {"name": name},
-        "target": {"kind": "Node", "name": node},
-    }
-    own_wire(ours, "POST", ours.cluster.path("Pod", name, "binding"), binding)
+from support.faults import Answer, LoseReply, LoseRequest, RequestFault, Script
+from support.meanwhile import Meanwhile, bind, gone, replaced_by
+from support.scheduler import InProcess, Shop, aside, in_process
 
 
 @pytest.mark.parametrize(
@@ -75,7 +33,7 @@ async def test_the_pod_is_bound_once_and_everybody_knows(ours: Shop, fault: Requ
 
 async def test_a_pod_that_is_gone_is_forgotten(ours: Shop):
     await aside(ours.cluster.add_nodes, 1, cpu=1)
-    plan = Meanwhile("a", lambda: gone(ours, "a"))
+    plan = Meanwhile("/pods/a/binding", lambda: gone(ours, "a"))
     async with in_process(ours, plan) as running:
         await aside(ours.add, "a")
         await aside(ours.cluster.gone, "Pod", "a")
@@ -84,26 +42,46 @@ async def test_a_pod_that_is_gone_is_forgotten(ours: Shop):
         assert running.ledger.binds("a") == 1
 
 
-async def test_a_pod_that_somebody_else_bound_stays_there_and_its_room_is_free_again(ours: Shop):
+@pytest.mark.parametrize("fault", [None, LoseRequest()], ids=["refused", "unanswered"])
+async def test_a_pod_that_somebody_else_bound_stays_there_and_its_room_is_free_again(
+    ours: Shop, fault: RequestFault | None
+):
     nodes = await aside(ours.cluster.add_nodes, 2, cpu=1)
     chosen, other = sorted(nodes)
-    plan = Meanwhile("a", lambda: bind(ours, "a", other))
-    async with in_process(ours, plan) as running:
+
+    def bound_by_another() -> RequestFault | None:
+        bind(ours, "a", other)
+        return fault
+
+    async with in_process(ours, Meanwhile("/pods/a/binding", bound_by_another)) as running:
         await aside(ours.add, "a")
         assert (await aside(ours.bound, "a"))["a"] == other
         await aside(ours.add, "b")
         assert (await aside(ours.bound, "b"))["b"] == chosen
         assert running.ledger.binds("a") == 1
+        await aside(ours.events, "b", "Scheduled")
+    # Ended in order, it has said all that it had to say.
+    said = (await aside(ours.cluster.list, "Event"))["items"]
+    assert [one["involvedObject"]["name"] for one in said if one["reason"] == "Scheduled"] == ["b"]
+    assert scheduled(running) == 1
+
+
+def scheduled(running: InProcess) -> float:
+    """How many pods the scheduler says, to Prometheus, that it scheduled."""
+    text = running.scheduler.metrics.text().decode()
+    families = [
+        one for one in text_string_to_metric_families(text) if one.name == "scheduler_schedule_attempts"
+    ]
+    samples = [sample for family in families for sample in family.samples]
+    return sum(
+        one.value for one in samples if one.name.endswith("_total") and one.labels["result"] == "scheduled"
+    )
 
 
 async def test_another_pod_of_the_same_name_is_a_pod_of_its_own(ours: Shop):
     await aside(ours.cluster.add_nodes, 1, cpu=1)
-
-    def replace() -> None:
-        gone(ours, "a")
-        own_wire(ours, "POST", ours.cluster.path("Pod"), ours.pod("a", cpu="500m"))
-
-    async with in_process(ours, Meanwhile("a", replace)):
+    plan = Meanwhile("/pods/a/binding", lambda: replaced_by(ours, ours.pod("a", cpu="500m")))
+    async with in_process(ours, plan):
         first = (await aside(ours.add, "a"))["metadata"]["uid"]
 
         def replaced() -> bool:
