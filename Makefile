@@ -50,6 +50,10 @@ coverage: setup ## HTML coverage of the fast tests, in htmlcov/
 	@$(BIN)/python -m pytest -q -m "not real and not slow" --cov --cov-report=html --cov-report=term:skip-covered
 	@echo "htmlcov/index.html"
 
+.PHONY: mutants
+mutants: setup ## break the code in small ways and see whether a test notices (ARGS="--help" for more)
+	@$(BIN)/python tools/mutants.py $(ARGS)
+
 .PHONY: bench
 bench: setup ## the benchmarks, each with its target beside it (ARGS="bench_watch" for some)
 	@$(BIN)/python -m fairlead.rig.build
