@@ -274,9 +274,14 @@ def main() -> int:
                 table.write(f"{row}\n")
             print(row, flush=True)
 
-    numbers = map(str, range(options.workers))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.workers) as pool:
-        list(pool.map(work, (Path(folder) / number for number in numbers)))
+        try:
+            list(pool.map(work, (Path(folder) / str(number) for number in range(options.workers))))
+        except BaseException:
+            while not left.empty():  # those under way are finished
+                left.get()
+            raise
     survived = [mutant for mutant in chosen if done[mutant.id] == "survived"]
     print(f"\n{len(chosen) - len(survived)} of {len(chosen)} mutants killed")
     for mutant in survived:

@@ -76,6 +76,7 @@ class TestOnAcluster:
         released = await store.get()
         assert released is not None
         assert released.spec.holder_identity in ("", None)
+        assert released.spec.lease_duration_seconds == 1  # as client-go leaves it
         with pytest.raises(LeaseLost):
             await fenced.create(maps, {"metadata": {"name": "too-late", "namespace": through.namespace}})
 

@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import random
 from pathlib import Path
 
 import yaml
-from structlog.testing import capture_logs
 
-from fairlead.client import config as kubeconfig
-from fairlead.client.api import Client
-from fairlead.client.connection import Connection
-from fairlead.client.election import Terms
-from fairlead.doors.policies import LivePolicies
 from fairlead.doors.rebalancer.door import RebalancerDoor, Settings
-from fairlead.doors.running import Surroundings
 from support.cluster import Cluster
-from support.faults import FaultProxy
 from support.policies import plain_policy, serve_policies
 from support.scheduler import aside
-from support.stands_still import StandsStill
-
-# The fence closes half a minute after a renewal; ten seconds pass until the process itself finds out.
-TERMS = Terms(lease_s=60, renew_s=2, retry_s=10, margin_s=30, least_s=5)
+from support.stands_still import TERMS, StandsStill, leading
 
 
 async def test_a_tier_whose_node_it_sees_lost_after_its_lease_ended_is_not_marked(
@@ -36,26 +23,12 @@ async def test_a_tier_whose_node_it_sees_lost_after_its_lease_ended_is_not_marke
     file = tmp_path / "policies.yaml"
     file.write_text(yaml.safe_dump(plain_policy("web", *tiers)))
     plan = StandsStill(cluster.host, cluster.path("Lease", "rebalancer"), "/nodes?", seconds=40)
-    async with (
-        FaultProxy(kubeconfig.load(cluster.kubeconfig), plan) as proxy,
-        Connection(proxy.target) as connection,
-    ):
-        client = Client(connection)
-        policies = LivePolicies(client, file=str(file), clock=plan.clock)
-        around = Surroundings(client, policies, cluster.namespace, random.Random(1), plan.clock)
-        door = RebalancerDoor(around, Settings(lease="rebalancer", terms=TERMS))
-        with capture_logs() as said:
-
-            async def until(event: str) -> None:
-                await aside(cluster.wait, lambda: any(one["event"] == event for one in said), event)
-
-            tasks = [asyncio.ensure_future(one.run()) for one in (policies, door)]
-            await until("synced")
-            plan.armed = True
-            await aside(cluster.delete, "Node", node)
-            await until("lease_lost")
-        door.stop()
-        await tasks[1]
-        tasks[0].cancel()
+    settings = Settings(lease="rebalancer", terms=TERMS)
+    async with leading(cluster, plan, lambda around: RebalancerDoor(around, settings), str(file)) as until:
+        await until("synced")
+        plan.armed = True
+        await aside(cluster.delete, "Node", node)
+        await until("lease_lost")
+    assert plan.stood_s
     assert plan.sent == []
     assert await aside(cluster.names, "ConfigMap") == ["kube-root-ca.crt"]

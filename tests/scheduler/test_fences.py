@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 
-from support.scheduler import Shop, aside, in_process
+from support.scheduler import InProcess, Shop, aside, in_process
 from support.stands_still import StandsStill
+
+
+def leads(running: InProcess) -> bool:
+    return b"fairlead_leader 1.0" in running.scheduler.metrics.text()
 
 
 @pytest.mark.parametrize(
@@ -24,13 +28,12 @@ async def test_nothing_is_written_for_a_pod_that_it_sees_after_its_lease_ended(
         await aside(ours.add, "before", priority=1)
         await aside(ours.bound, "before")
         await aside(ours.events, "before", "Scheduled")
+        assert leads(running)
         plan.armed = True
         await aside(ours.add, "a", **pod)
-
-        def deposed() -> bool:
-            return b"fairlead_leader 0.0" in running.scheduler.metrics.text()
-
-        await aside(ours.cluster.wait, deposed, "the scheduler to know that it does not lead")
+        await aside(
+            ours.cluster.wait, lambda: not leads(running), "the scheduler to know that it does not lead"
+        )
     assert plan.stood_s
     assert plan.sent == []
     assert not (await aside(ours.nodes_of))["a"]

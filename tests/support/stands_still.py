@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-from fairlead.client.clock import WALL_CLOCK, Clock
-from support.cluster import Host
-from support.faults import FrameFault, RequestFault
+from structlog.testing import capture_logs
 
-__all__ = ["StandsStill"]
+from fairlead.client import config as kubeconfig
+from fairlead.client.api import Client
+from fairlead.client.clock import WALL_CLOCK, Clock
+from fairlead.client.connection import Connection
+from fairlead.client.election import Terms
+from fairlead.doors.policies import LivePolicies
+from fairlead.doors.running import Door, Surroundings
+from support.cluster import Cluster, Host
+from support.faults import FaultProxy, FrameFault, RequestFault
+
+__all__ = ["TERMS", "StandsStill", "leading"]
+
+# The fence closes half a minute after a renewal; ten seconds pass until the process itself finds out.
+TERMS = Terms(lease_s=60, renew_s=2, retry_s=10, margin_s=30, least_s=5)
 
 
 @dataclass
@@ -45,3 +60,31 @@ class StandsStill:
             wire.request("PUT", self.lease, held).ok()
             wire.close()
         return None
+
+
+@asynccontextmanager
+async def leading(
+    cluster: Cluster, plan: StandsStill, door_of: Callable[[Surroundings], Door], file: str = ""
+) -> AsyncIterator[Callable[[str], Awaitable[None]]]:
+    """A door in this process that goes by the plan's clock; call what is yielded to wait for a log line."""
+    async with (
+        FaultProxy(kubeconfig.load(cluster.kubeconfig), plan) as proxy,
+        Connection(proxy.target) as connection,
+    ):
+        client = Client(connection)
+        policies = LivePolicies(client, file=file, clock=plan.clock)
+        door = door_of(Surroundings(client, policies, cluster.namespace, random.Random(1), plan.clock))
+        running = [asyncio.ensure_future(one.run()) for one in (policies, door)]
+        with capture_logs() as said:
+
+            async def until(event: str) -> None:
+                seen = f"it to say {event}"
+                await asyncio.to_thread(
+                    cluster.wait, lambda: any(one["event"] == event for one in said), seen
+                )
+
+            yield until
+        door.stop()
+        await running[1]
+        running[0].cancel()
+        await asyncio.wait(running)
