@@ -36,12 +36,15 @@ PACKAGE = Path("src/fairlead")
 
 _ENGINE = [f"tests/engine/{name}" for name in ("units", "gangs", "order", "preemption", "core", "planner")]
 _ENGINE += ["tests/engine/properties", "tests/scheduler/test_last_looks.py"]
-_SCHEDULER = ["tests/scheduler/test_last_looks.py", "tests/scheduler/test_bind_faults.py", "tests/scheduler"]
+_SCHEDULER = ["last_looks", "fences", "bind_faults", "standby", "evictions", "volumes", "what_users_see"]
 _WEBHOOK = [f"tests/webhook/test_{name}.py" for name in ("patience", "ledgers", "copies", "admission")]
 TESTS = {
     "client/election.py": ["tests/client/test_election.py", "tests/client/test_election_on_a_cluster.py"],
     "doors/leader.py": ["tests/doors/test_leader.py", "tests/rebalance/test_fences.py"],
-    **{f"doors/scheduler/{name}.py": _SCHEDULER for name in ("binder", "evictor", "leading")},
+    **{
+        f"doors/scheduler/{name}.py": [f"tests/scheduler/test_{one}.py" for one in _SCHEDULER]
+        for name in ("binder", "evictor", "leading")
+    },
     "doors/webhook/ledgers.py": _WEBHOOK,
     **{f"engine/{name}.py": _ENGINE for name in ("gangs", "units", "order", "owners", "victims")},
     **{f"engine/{name}.py": _ENGINE for name in ("preemption", "preemption_gangs")},
@@ -200,14 +203,14 @@ class Tree:
     def run(self, mutant: Mutant) -> tuple[str, float, str]:
         """``killed``, ``timeout`` or ``survived``, after how many seconds, and by which test."""
         tests, file = TESTS[mutant.module], self._folder / PACKAGE / mutant.module
-        if mutant.module not in self._took_s:
-            code, self._took_s[mutant.module], said = self._test(tests, None, self._env)
+        if str(tests) not in self._took_s:
+            code, self._took_s[str(tests)], said = self._test(tests, None, self._env)
             if code != 0:
                 raise SystemExit(f"with nothing changed, the tests of {mutant.module} fail:\n{said[-3000:]}")
         original = file.read_text()
         Path(importlib.util.cache_from_source(str(file))).unlink(missing_ok=True)
         file.write_text(mutant.source)
-        limit_s = _PATIENCE * self._took_s[mutant.module] + 10
+        limit_s = _PATIENCE * self._took_s[str(tests)] + 10
         code, took_s, said = self._test(tests, limit_s, self._env | {"PYTHONDONTWRITEBYTECODE": "1"})
         file.write_text(original)
         if code not in (None, 0, 1, 2, 4):  # 2 and 4: it could not even be imported
@@ -275,7 +278,8 @@ def main() -> int:
             print(row, flush=True)
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.workers) as pool:
+    temporary = tempfile.TemporaryDirectory(prefix="mutants-")
+    with temporary as folder, ThreadPoolExecutor(options.workers) as pool:
         try:
             list(pool.map(work, (Path(folder) / str(number) for number in range(options.workers))))
         except BaseException:
