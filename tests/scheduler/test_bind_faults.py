@@ -6,8 +6,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from support.faults import Answer, LoseReply, LoseRequest, RequestFault, Script
-from support.meanwhile import Meanwhile, bind, gone, replaced_by
+from support.meanwhile import Held, Meanwhile, bind, gone, replaced_by
 from support.scheduler import InProcess, Shop, aside, in_process
+from support.workloads import condition
 
 
 @pytest.mark.parametrize(
@@ -42,6 +43,19 @@ async def test_a_pod_that_is_gone_is_forgotten(ours: Shop):
         assert running.ledger.binds("a") == 1
 
 
+async def test_a_pod_that_is_being_deleted_gives_its_room_back_before_its_finalizers_let_it_go(ours: Shop):
+    await aside(ours.cluster.add_nodes, 1, cpu=1)
+    kept = ours.pod("a")
+    kept["metadata"]["finalizers"] = ["example.com/keep"]
+    async with in_process(ours, Meanwhile("/pods/a/binding", lambda: gone(ours, "a"))):
+        await aside(ours.cluster.create, kept)
+        await aside(ours.cluster.wait, lambda: "a" not in ours.nodes_of(), "a to be on its way out")
+        await aside(ours.add, "b")
+        await aside(ours.bound, "b")
+    assert "nodeName" not in (await aside(ours.cluster.get, "Pod", "a"))["spec"]
+    await aside(ours.cluster.patch, "Pod", "a", {"metadata": {"finalizers": None}})
+
+
 # A request without an answer is sent once more before the pod is looked at: it carries the pod's UID.
 @pytest.mark.parametrize(("fault", "sent"), [(None, 1), (LoseRequest(), 2)], ids=["refused", "unanswered"])
 async def test_a_pod_that_somebody_else_bound_stays_there_and_its_room_is_free_again(
@@ -64,19 +78,15 @@ async def test_a_pod_that_somebody_else_bound_stays_there_and_its_room_is_free_a
     # Ended in order, it has said all that it had to say.
     said = (await aside(ours.cluster.list, "Event"))["items"]
     assert [one["involvedObject"]["name"] for one in said if one["reason"] == "Scheduled"] == ["b"]
-    assert scheduled(running) == 1
+    assert counted(running, "scheduler_schedule_attempts_total", result="scheduled") == 1
+    assert counted(running, "fairlead_bind_failures_total") == 1
 
 
-def scheduled(running: InProcess) -> float:
-    """How many pods the scheduler says, to Prometheus, that it scheduled."""
-    text = running.scheduler.metrics.text().decode()
-    families = [
-        one for one in text_string_to_metric_families(text) if one.name == "scheduler_schedule_attempts"
-    ]
-    samples = [sample for family in families for sample in family.samples]
-    return sum(
-        one.value for one in samples if one.name.endswith("_total") and one.labels["result"] == "scheduled"
-    )
+def counted(running: InProcess, name: str, **labels: str) -> float:
+    """What the scheduler's metrics say."""
+    families = text_string_to_metric_families(running.scheduler.metrics.text().decode())
+    samples = [sample for family in families for sample in family.samples if sample.name == name]
+    return sum(one.value for one in samples if labels.items() <= one.labels.items())
 
 
 async def test_another_pod_of_the_same_name_is_a_pod_of_its_own(ours: Shop):
@@ -104,3 +114,17 @@ async def test_a_gang_whose_member_cannot_be_bound_at_first_is_completed(ours: S
             await aside(ours.add, name, gang="g", minimum=3)
         found = await aside(ours.bound, "a", "b", "c")
         assert len(set(found.values())) == 3
+
+
+async def test_a_condition_that_is_being_written_does_not_land_on_top_of_the_bind(ours: Shop):
+    plan = Held("/pods/a/status")
+    async with in_process(ours, plan) as running:
+        await aside(ours.add, "a")  # there is no node
+        async with plan.meanwhile():
+            await aside(ours.cluster.add_nodes, 1, cpu=2)
+            await aside(ours.add, "b")
+            await aside(ours.bound, "b")
+            assert running.ledger.binds("a") == 0
+        await aside(ours.bound, "a")
+    scheduled = condition(await aside(ours.cluster.get, "Pod", "a"), "PodScheduled")
+    assert scheduled["status"] == "True"

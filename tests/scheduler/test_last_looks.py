@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from support.faults import Hold, RequestFault
-from support.meanwhile import Meanwhile, replaced_by
+from support.meanwhile import Held, Meanwhile, replaced_by
 from support.scheduler import InProcess, Shop, aside, in_process
-from support.wire import PATIENCE_S
 from support.workloads import condition
 
 
@@ -54,26 +50,6 @@ async def test_a_pod_created_under_the_victims_name_is_left_alone(ours: Shop, ev
     assert found["metadata"]["uid"] != first["metadata"]["uid"]
     assert "deletionTimestamp" not in found["metadata"]
     assert not condition(found, "DisruptionTarget")
-
-
-class Held(Meanwhile):
-    """Holds the first such request back until the test has done something and the scheduler knows it."""
-
-    def __init__(self, request: str) -> None:
-        self._arrived, self._released = asyncio.Event(), asyncio.Event()
-        super().__init__(request, self._arrive)
-
-    def _arrive(self) -> RequestFault:
-        self._arrived.set()
-        return Hold(self._released)
-
-    @contextlib.asynccontextmanager
-    async def meanwhile(self) -> AsyncIterator[None]:
-        """What is done in the block happens while the request is held."""
-        async with asyncio.timeout(PATIENCE_S):
-            await self._arrived.wait()
-        yield
-        self._released.set()
 
 
 def without_preemptor(ours: Shop, _: str) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from support.faults import FrameFault, RequestFault
+from support.faults import FrameFault, Hold, RequestFault
 from support.scheduler import Shop
+from support.wire import PATIENCE_S
 
-__all__ = ["Meanwhile", "bind", "gone", "replaced_by"]
+__all__ = ["Held", "Meanwhile", "bind", "gone", "replaced_by"]
 
 Manifest = dict[str, Any]
 
@@ -33,6 +36,26 @@ class Meanwhile:
 
     def on_frame(self, path: str) -> FrameFault | None:
         return None
+
+
+class Held(Meanwhile):
+    """Holds the first such request back until the test has done something and the scheduler knows it."""
+
+    def __init__(self, request: str) -> None:
+        self._arrived, self._released = asyncio.Event(), asyncio.Event()
+        super().__init__(request, self._arrive)
+
+    def _arrive(self) -> RequestFault:
+        self._arrived.set()
+        return Hold(self._released)
+
+    @contextlib.asynccontextmanager
+    async def meanwhile(self) -> AsyncIterator[None]:
+        """What is done in the block happens while the request is held."""
+        async with asyncio.timeout(PATIENCE_S):
+            await self._arrived.wait()
+        yield
+        self._released.set()
 
 
 def gone(ours: Shop, name: str) -> None:
