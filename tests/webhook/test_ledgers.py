@@ -7,6 +7,11 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 
+from fairlead.doors.grouping import GroupsOfPods
+from fairlead.doors.owners import OwnersOfPods
+from fairlead.doors.policies import LivePolicies
+from fairlead.doors.webhook.ledgers import Ledgers
+from fairlead.doors.webhook.metrics import Metrics
 from fairlead.policy.ledger import Ledger
 from fairlead.policy.names import LEDGERS
 from support.cluster import Cluster
@@ -16,6 +21,21 @@ from support.wire import PATIENCE_S
 
 def stumbles() -> int:
     raise ValueError("what nobody thought of")
+
+
+async def test_it_is_synced_only_when_all_ledgers_were_listed(served: Cluster) -> None:
+    async with served.client() as client:
+        policies, owners = LivePolicies(client), OwnersOfPods(client)
+        ledgers = Ledgers(client, GroupsOfPods(client, policies, owners), Metrics())
+        waiting = asyncio.ensure_future(ledgers.synced())
+        await asyncio.sleep(0)  # its turn: were there nothing to wait for, it would be done
+        assert not waiting.done()
+        running = asyncio.ensure_future(ledgers.run())
+        async with asyncio.timeout(PATIENCE_S):
+            await waiting
+        assert ledgers.is_synced
+        running.cancel()
+        await asyncio.wait((running,))
 
 
 async def test_who_comes_in_the_same_breath_comes_along_in_one_write(served: Cluster, tmp_path: Path) -> None:
