@@ -16,7 +16,6 @@ import ast
 import hashlib
 import importlib.util
 import os
-import queue
 import random
 import re
 import shutil
@@ -25,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
@@ -261,15 +261,15 @@ def main() -> int:
     options.results.touch()
     rows = [row.split("\t") for row in options.results.read_text().splitlines()]
     done = {row[0]: row[1] for row in rows if not (options.again and row[1] == "survived")}
-    left: queue.SimpleQueue[Mutant] = queue.SimpleQueue()
-    for mutant in sorted(chosen, key=lambda one: (one.module, one.line)):
-        if mutant.id not in done:
-            left.put(mutant)
+    # By module, so that each copy has its compiled modules and the time that the tests take.
+    left = deque(
+        sorted((one for one in chosen if one.id not in done), key=lambda one: (one.module, one.line))
+    )
 
     def work(folder: Path) -> None:
         tree = Tree(folder)
-        while not left.empty():
-            mutant = left.get()
+        while left:
+            mutant = left.popleft()
             done[mutant.id], took_s, by = tree.run(mutant)
             where = f"{mutant.module}:{mutant.line}"
             row = "\t".join((mutant.id, done[mutant.id], f"{took_s:.0f} s", where, mutant.change, by))
@@ -283,8 +283,7 @@ def main() -> int:
         try:
             list(pool.map(work, (Path(folder) / str(number) for number in range(options.workers))))
         except BaseException:
-            while not left.empty():  # those under way are finished
-                left.get()
+            left.clear()  # those under way are finished
             raise
     survived = [mutant for mutant in chosen if done[mutant.id] == "survived"]
     print(f"\n{len(chosen) - len(survived)} of {len(chosen)} mutants killed")
