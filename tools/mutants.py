@@ -36,7 +36,8 @@ PACKAGE = Path("src/fairlead")
 
 _ENGINE = [f"tests/engine/{name}" for name in ("units", "gangs", "order", "preemption", "core", "planner")]
 _ENGINE += ["tests/engine/properties", "tests/scheduler/test_last_looks.py"]
-_SCHEDULER = ["last_looks", "fences", "bind_faults", "standby", "evictions", "volumes", "what_users_see"]
+_SCHEDULER = ["last_looks", "fences", "bind_faults", "standby", "evictions", "preempted_gangs", "volumes"]
+_SCHEDULER += ["what_users_see"]
 _WEBHOOK = [f"tests/webhook/test_{name}.py" for name in ("patience", "ledgers", "copies", "admission")]
 TESTS = {
     "client/election.py": ["tests/client/test_election.py", "tests/client/test_election_on_a_cluster.py"],
@@ -47,7 +48,7 @@ TESTS = {
     },
     "doors/webhook/ledgers.py": _WEBHOOK,
     **{f"engine/{name}.py": _ENGINE for name in ("gangs", "units", "order", "owners", "victims")},
-    **{f"engine/{name}.py": _ENGINE for name in ("preemption", "preemption_gangs")},
+    **{f"engine/{name}.py": _ENGINE for name in ("evicted", "preemption", "preemption_gangs")},
     **{f"engine/core/{name}.py": _ENGINE for name in ("assembly", "commits", "core", "evictions", "queue")},
     **{f"engine/core/{name}.py": _ENGINE for name in ("reservations", "service", "state")},
     "policy/choice.py": ["src/fairlead/policy/choice.py", "tests/policy/test_choice.py", "tests/policy"],
