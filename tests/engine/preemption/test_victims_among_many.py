@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fairlead.engine.budgets import Budgets
-from fairlead.engine.victims import EXACT_LIMIT, Cost, Victim, cheapest, cost_of, importance
+from fairlead.engine.victims import (
+    EXACT_LIMIT,
+    Cost,
+    Victim,
+    cheapest,
+    cheapest_by_amounts,
+    cost_of,
+    importance,
+)
 from fairlead.kube.decode import convert
 from fairlead.kube.workloads import PodDisruptionBudget
 from support.units import budget, pod, typed
@@ -68,3 +76,11 @@ def test_a_pod_that_takes_its_whole_gang_along_is_dearer_than_two_that_leave_alo
     )
     assert found is not None
     assert sorted(one.key for one in found[1]) == [one.key for one in singles]
+
+
+def test_one_pod_that_gives_all_that_is_missing_leaves_instead_of_two_that_give_a_part_each():
+    both, one, other = (
+        replace(victim(name), amounts=amounts, start=start)
+        for name, amounts, start in (("both", (1, 1), 1.0), ("one", (1, 0), 2.0), ("other", (0, 1), 1.0))
+    )
+    assert cheapest_by_amounts([both, one, other], (1, 1)) == (both,)
