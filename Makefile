@@ -75,4 +75,4 @@ format: setup ## ruff's formatter and its safe fixes
 
 .PHONY: clean
 clean: ## remove what can be made again (not the control plane's cache)
-	@rm -rf .venv htmlcov dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf .venv htmlcov dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .mutants.tsv

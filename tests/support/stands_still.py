@@ -28,7 +28,7 @@ TERMS = Terms(lease_s=60, renew_s=2, retry_s=10, margin_s=30, least_s=5)
 
 @dataclass
 class StandsStill:
-    """Once `armed`, whoever goes by `clock` stands still just before the next frame of a watch reaches it.
+    """Once `armed`, the process that goes by `clock` stands still just before it gets a frame of the watch.
 
     Only its clock moves on. By then another replica holds the lease that lives at `lease`.
     """

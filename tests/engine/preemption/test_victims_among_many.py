@@ -42,7 +42,7 @@ def leaving(
 
 
 def test_up_to_the_limit_one_big_pod_leaves_instead_of_many_small_ones():
-    """Who puts pods back one by one, the longest running first, would keep the big one."""
+    """Putting pods back one by one, the longest running first, would keep the big one."""
     small = [victim(f"small-{number}") for number in range(EXACT_LIMIT - 1)]
     big = victim("big", amount=len(small), start=1.0)
     found = leaving([*small, big], len(small), Budgets([]))
