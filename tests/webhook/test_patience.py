@@ -6,6 +6,7 @@ The clock stands still but for what a test moves it by; looks at the number coun
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -108,3 +109,18 @@ async def test_a_slot_that_we_gave_ourselves_is_kept_for_longer(served: Cluster,
     async with waiting(served, tmp_path, wanted=1, ours=1) as pod:
         assert [await pod.after(seconds) for seconds in (0, 1, 3)] == [None, None, None]
         assert await pod.after(API_SERVER_WAITS_S / 2) == 1
+
+
+async def test_after_a_write_that_took_long_the_next_pod_waits_for_a_moment_only(
+    served: Cluster, tmp_path: Path
+) -> None:
+    first, second, *_ = wishes_of_one_group(served)
+    hours = itertools.count(WALL_CLOCK.now(), 3600.0)  # whatever is measured took an hour at least
+    clock = Clock(lambda: next(hours), WALL_CLOCK.wall)
+    async with (
+        served.client() as client,
+        kept(client, tmp_path, clock) as ledgers,
+        asyncio.timeout(PATIENCE_S),
+    ):
+        assert (await ledgers.take(first)).token == first.token
+        assert (await ledgers.take(second)).token == second.token
