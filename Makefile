@@ -50,6 +50,10 @@ coverage: setup ## HTML coverage of the fast tests, in htmlcov/
 	@$(BIN)/python -m pytest -q -m "not real and not slow" --cov --cov-report=html --cov-report=term:skip-covered
 	@echo "htmlcov/index.html"
 
+.PHONY: mutants
+mutants: setup ## break the code in small ways and see whether a test notices (ARGS="--help" for more)
+	@$(BIN)/python tools/mutants.py $(ARGS)
+
 .PHONY: bench
 bench: setup ## the benchmarks, each with its target beside it (ARGS="bench_watch" for some)
 	@$(BIN)/python -m fairlead.rig.build
@@ -71,4 +75,4 @@ format: setup ## ruff's formatter and its safe fixes
 
 .PHONY: clean
 clean: ## remove what can be made again (not the control plane's cache)
-	@rm -rf .venv htmlcov dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf .venv htmlcov dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .mutants.tsv

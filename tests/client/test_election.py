@@ -190,6 +190,15 @@ async def test_a_leader_that_is_cut_off_stops_before_the_other_starts(a: Candida
     assert b.leads
 
 
+@play("a", "b")
+async def test_a_leader_whose_renewals_are_never_answered_stops_as_well(a: Candidate, b: Candidate) -> None:
+    await pass_time(5, a, b)
+    a.line.slow_s = 1000
+    await pass_time(15, a, b)
+    assert not a.leads
+    assert "not renewed for 10 s" in a.lost[0]
+
+
 def test_a_stopped_leader_releases_and_the_next_need_not_wait() -> None:
     async def main(loop: VirtualLoop) -> float:
         store = Store()
@@ -292,8 +301,10 @@ async def test_a_single_lost_answer_changes_nothing(a: Candidate, b: Candidate) 
 async def test_whoever_finds_the_lease_taken_stops_at_once(a: Candidate, b: Candidate) -> None:
     await pass_time(5, a, b)
     a.store.put({"holderIdentity": "usurper", "leaseDurationSeconds": 15}, a.store.lease)
+    puts = a.line.puts
     await pass_time(2.5, a)
     assert not a.leads
+    assert a.line.puts == puts + 1  # the renewal that failed: what is another's is not released
     assert "held by usurper" in a.lost[0]
     await pass_time(40, a, b)
     assert a.leads or b.leads

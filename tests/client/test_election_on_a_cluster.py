@@ -63,8 +63,10 @@ class TestOnAcluster:
             assert first is not None
             assert first.spec.holder_identity == election.identity
             assert first.spec.lease_duration_seconds == 15
+            acquired = through.cluster.get("Lease", "fairlead")["spec"]["acquireTime"]
             await fenced.create(maps, {"metadata": {"name": "by-the-leader", "namespace": through.namespace}})
             await store.renewed.wait()
+            assert through.cluster.get("Lease", "fairlead")["spec"]["acquireTime"] == acquired
             now = await store.get()
             assert now is not None
             assert first.spec.renew_time is not None
@@ -76,6 +78,7 @@ class TestOnAcluster:
         released = await store.get()
         assert released is not None
         assert released.spec.holder_identity in ("", None)
+        assert released.spec.lease_duration_seconds == 1  # as client-go leaves it
         with pytest.raises(LeaseLost):
             await fenced.create(maps, {"metadata": {"name": "too-late", "namespace": through.namespace}})
 

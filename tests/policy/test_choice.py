@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.policy.choice import Choice, choose
+from fairlead.policy.choice import Choice, are_scattered, choose
 from fairlead.policy.model import PlacementPolicy
 from fairlead.policy.rule import Tiers
+from support.members import a_deployment
 from support.policies import ON_DEMAND, SPOT, policy
 from support.tiers import policies
 
@@ -121,3 +122,14 @@ def test_room_is_counted_at_once_for_a_number_beyond_all_reason() -> None:
     desired = 2_000_000_000
     assert choose(found, tiers, 1, desired=desired, unavailable=["a"]) == Choice(1, "fallback")
     assert choose(found, tiers, 9, desired=desired, unavailable=["a"], held={"b": 3}) == Choice(0, "stuck")
+
+
+@pytest.mark.parametrize(
+    ("highest", "replicas", "scattered"),
+    [(3, 3, False), (4, 3, True), (4, 4, False), (3, 1, False), (4, 1, True)],
+)
+def test_slots_are_scattered_when_one_is_beyond_the_number_of_pods_with_this_one(
+    highest: int, replicas: int, scattered: bool
+) -> None:
+    """Two others are there: with this one they are three, whatever smaller number is wanted."""
+    assert are_scattered(a_deployment(replicas), policy(), highest, 2) is scattered

@@ -2,54 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
-
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
-from support.faults import Answer, FrameFault, LoseReply, LoseRequest, RequestFault, Script
-from support.scheduler import Shop, aside, in_process
-
-
-@dataclass
-class Meanwhile:
-    """Does something behind the scheduler's back just before its first bind of a pod arrives."""
-
-    name: str
-    happens: Callable[[], object]
-    done: bool = False
-
-    def on_request(self, method: str, path: str) -> RequestFault | None:
-        if not self.done and path.endswith(f"/pods/{self.name}/binding"):
-            self.done = True
-            self.happens()
-        return None
-
-    def on_frame(self, path: str) -> FrameFault | None:
-        return None
-
-
-def own_wire(ours: Shop, method: str, path: str, body: dict[str, Any]) -> None:
-    """A request over a connection of its own: the test's is in use while it waits."""
-    wire = ours.cluster.host.wire()
-    wire.request(method, path, body).ok()
-    wire.close()
-
-
-def gone(ours: Shop, name: str) -> None:
-    options = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
-    own_wire(ours, "DELETE", ours.cluster.path("Pod", name), options)
-
-
-def bind(ours: Shop, name: str, node: str) -> None:
-    binding = {
-        "apiVersion": "v1",
-        "kind": "Binding",
-        "metadata": {"name": name},
-        "target": {"kind": "Node", "name": node},
-    }
-    own_wire(ours, "POST", ours.cluster.path("Pod", name, "binding"), binding)
+from support.faults import Answer, LoseReply, LoseRequest, RequestFault, Script
+from support.meanwhile import Held, Meanwhile, bind, gone, replaced_by
+from support.scheduler import InProcess, Shop, aside, in_process
+from support.workloads import condition
 
 
 @pytest.mark.parametrize(
@@ -75,7 +34,7 @@ async def test_the_pod_is_bound_once_and_everybody_knows(ours: Shop, fault: Requ
 
 async def test_a_pod_that_is_gone_is_forgotten(ours: Shop):
     await aside(ours.cluster.add_nodes, 1, cpu=1)
-    plan = Meanwhile("a", lambda: gone(ours, "a"))
+    plan = Meanwhile("/pods/a/binding", lambda: gone(ours, "a"))
     async with in_process(ours, plan) as running:
         await aside(ours.add, "a")
         await aside(ours.cluster.gone, "Pod", "a")
@@ -84,26 +43,57 @@ async def test_a_pod_that_is_gone_is_forgotten(ours: Shop):
         assert running.ledger.binds("a") == 1
 
 
-async def test_a_pod_that_somebody_else_bound_stays_there_and_its_room_is_free_again(ours: Shop):
+async def test_a_pod_that_is_being_deleted_gives_its_room_back_before_its_finalizers_let_it_go(ours: Shop):
+    await aside(ours.cluster.add_nodes, 1, cpu=1)
+    kept = ours.pod("a")
+    kept["metadata"]["finalizers"] = ["example.com/keep"]
+    async with in_process(ours, Meanwhile("/pods/a/binding", lambda: gone(ours, "a"))):
+        await aside(ours.cluster.create, kept)
+        await aside(ours.cluster.wait, lambda: "a" not in ours.nodes_of(), "a to be on its way out")
+        await aside(ours.add, "b")
+        await aside(ours.bound, "b")
+    assert "nodeName" not in (await aside(ours.cluster.get, "Pod", "a"))["spec"]
+    await aside(ours.cluster.patch, "Pod", "a", {"metadata": {"finalizers": None}})
+
+
+# A request without an answer is sent once more before the pod is looked at: it carries the pod's UID.
+@pytest.mark.parametrize(("fault", "sent"), [(None, 1), (LoseRequest(), 2)], ids=["refused", "unanswered"])
+async def test_a_pod_that_somebody_else_bound_stays_there_and_its_room_is_free_again(
+    ours: Shop, fault: RequestFault | None, sent: int
+):
     nodes = await aside(ours.cluster.add_nodes, 2, cpu=1)
     chosen, other = sorted(nodes)
-    plan = Meanwhile("a", lambda: bind(ours, "a", other))
-    async with in_process(ours, plan) as running:
+
+    def bound_by_another() -> RequestFault | None:
+        bind(ours, "a", other)
+        return fault
+
+    async with in_process(ours, Meanwhile("/pods/a/binding", bound_by_another)) as running:
         await aside(ours.add, "a")
         assert (await aside(ours.bound, "a"))["a"] == other
         await aside(ours.add, "b")
         assert (await aside(ours.bound, "b"))["b"] == chosen
-        assert running.ledger.binds("a") == 1
+        assert running.ledger.binds("a") <= sent
+        await aside(
+            ours.cluster.wait, lambda: counted(running, "fairlead_bind_failures_total") == 1, "a failed bind"
+        )
+    # Ended in order, it has said all that it had to say.
+    said = (await aside(ours.cluster.list, "Event"))["items"]
+    assert [one["involvedObject"]["name"] for one in said if one["reason"] == "Scheduled"] == ["b"]
+    assert counted(running, "scheduler_schedule_attempts_total", result="scheduled") == 1
+
+
+def counted(running: InProcess, name: str, **labels: str) -> float:
+    """What the scheduler's metrics say."""
+    families = text_string_to_metric_families(running.scheduler.metrics.text().decode())
+    samples = [sample for family in families for sample in family.samples if sample.name == name]
+    return sum(one.value for one in samples if labels.items() <= one.labels.items())
 
 
 async def test_another_pod_of_the_same_name_is_a_pod_of_its_own(ours: Shop):
     await aside(ours.cluster.add_nodes, 1, cpu=1)
-
-    def replace() -> None:
-        gone(ours, "a")
-        own_wire(ours, "POST", ours.cluster.path("Pod"), ours.pod("a", cpu="500m"))
-
-    async with in_process(ours, Meanwhile("a", replace)):
+    plan = Meanwhile("/pods/a/binding", lambda: replaced_by(ours, ours.pod("a", cpu="500m")))
+    async with in_process(ours, plan):
         first = (await aside(ours.add, "a"))["metadata"]["uid"]
 
         def replaced() -> bool:
@@ -125,3 +115,17 @@ async def test_a_gang_whose_member_cannot_be_bound_at_first_is_completed(ours: S
             await aside(ours.add, name, gang="g", minimum=3)
         found = await aside(ours.bound, "a", "b", "c")
         assert len(set(found.values())) == 3
+
+
+async def test_a_condition_that_is_being_written_does_not_land_on_top_of_the_bind(ours: Shop):
+    plan = Held("/pods/a/status")
+    async with in_process(ours, plan) as running:
+        await aside(ours.add, "a")  # there is no node
+        async with plan.meanwhile():
+            await aside(ours.cluster.add_nodes, 1, cpu=2)
+            await aside(ours.add, "b")
+            await aside(ours.bound, "b")
+            assert running.ledger.binds("a") == 0
+        await aside(ours.bound, "a")
+    scheduled = condition(await aside(ours.cluster.get, "Pod", "a"), "PodScheduled")
+    assert scheduled["status"] == "True"

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import urllib.error
 import urllib.request
+from dataclasses import replace
+from datetime import datetime, timedelta
 
+from fairlead.client.clock import WALL_CLOCK
 from support.scheduler import Shop, aside, in_process
 from support.wire import PATIENCE_S
 
@@ -128,3 +131,12 @@ def get(url: str) -> str:
     except urllib.error.HTTPError as error:
         with error:
             return error.read().decode()
+
+
+async def test_times_are_told_by_the_clock_that_the_scheduler_goes_by(ours: Shop):
+    began = WALL_CLOCK.wall()
+    ahead = replace(WALL_CLOCK, wall=lambda: WALL_CLOCK.wall() + timedelta(days=1))
+    async with in_process(ours, clock=ahead):
+        await aside(ours.add, "a")
+        held = await aside(ours.held, "a")
+    assert datetime.fromisoformat(held["lastTransitionTime"]) > began + timedelta(hours=23)

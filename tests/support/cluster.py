@@ -25,6 +25,8 @@ from typing import Any, TypeVar
 from fairlead.client.api import Client
 from fairlead.client.config import load
 from fairlead.client.connection import Connection
+from fairlead.engine.snapshot.snapshot import KINDS
+from fairlead.kube.decode import decoder
 from fairlead.kube.resources import Resource, known
 from fairlead.rig.certs import Authority, KeyPair
 from fairlead.rig.controlplane import ControlPlane
@@ -147,6 +149,8 @@ class EmbeddedHost(Host):
         self._shape = shape
         self._authority = Authority()
         self.ca_pem = self._authority.pair.public
+        for kind in KINDS.values():
+            decoder(kind)  # msgspec crashes when two threads use a type for the first time at once
         self._started: Future[tuple[World, str, Path]] = Future()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._live()), daemon=True)
         self._thread.start()

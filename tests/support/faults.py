@@ -52,6 +52,13 @@ class LoseReply:
     """The request is applied, the connection breaks before the answer comes back."""
 
 
+@dataclass(frozen=True)
+class Hold:
+    """The request is passed on once the event is set, however long its client waits for an answer."""
+
+    until: asyncio.Event
+
+
 # What can befall a frame of a watch
 
 
@@ -95,7 +102,7 @@ class ErrorFrame:
     reason: str = "Expired"
 
 
-RequestFault = Answer | LoseRequest | LoseReply
+RequestFault = Answer | LoseRequest | LoseReply | Hold
 FrameFault = Drop | Delay | Duplicate | Reorder | Cut | Freeze | ErrorFrame
 
 
@@ -268,6 +275,8 @@ class FaultProxy:
                     return _status(fault)
                 case LoseRequest():
                     return _break(request)
+                case Hold():
+                    await fault.until.wait()
             try:
                 return await self._forward(request, lose_reply=isinstance(fault, LoseReply))
             except (aiohttp.ClientError, OSError):

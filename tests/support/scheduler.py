@@ -15,6 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from fairlead.client import config as kubeconfig
 from fairlead.client.api import Client
+from fairlead.client.clock import WALL_CLOCK, Clock
 from fairlead.client.connection import Connection
 from fairlead.doors.scheduler.configuration import merged
 from fairlead.doors.scheduler.leading import Scheduler
@@ -234,7 +235,9 @@ class InProcess:
 
 
 @contextlib.asynccontextmanager
-async def in_process(ours: Shop, plan: Plan | None = None, **flags: Any) -> AsyncIterator[InProcess]:
+async def in_process(
+    ours: Shop, plan: Plan | None = None, *, clock: Clock = WALL_CLOCK, **flags: Any
+) -> AsyncIterator[InProcess]:
     """Run the scheduler here; `flags` are fields of its configuration, ``section__field`` spelt."""
     ledger = Ledger(plan or Faithful())
     fields = {"schedulerNames": [ours.scheduler], "leaderElection.enabled": False}
@@ -242,7 +245,9 @@ async def in_process(ours: Shop, plan: Plan | None = None, **flags: Any) -> Asyn
     configuration = merged({}, fields)
     upstream = kubeconfig.load(ours.cluster.kubeconfig)
     async with FaultProxy(upstream, ledger) as proxy, Connection(proxy.target, in_flight=96) as connection:
-        scheduler = Scheduler(Client(connection), configuration, system_namespace=ours.cluster.namespace)
+        scheduler = Scheduler(
+            Client(connection), configuration, system_namespace=ours.cluster.namespace, clock=clock
+        )
         running = asyncio.create_task(scheduler.run())
         try:
             async with asyncio.timeout(PATIENCE_S):

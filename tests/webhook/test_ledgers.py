@@ -3,60 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 
-import yaml
-
-from fairlead.client.api import Client
-from fairlead.doors.grouping import GroupsOfPods, Place
+from fairlead.doors.grouping import GroupsOfPods
 from fairlead.doors.owners import OwnersOfPods
 from fairlead.doors.policies import LivePolicies
-from fairlead.doors.webhook.ledgers import Ledgers, Wish
+from fairlead.doors.webhook.ledgers import Ledgers
 from fairlead.doors.webhook.metrics import Metrics
-from fairlead.policy.groups import GroupKey
 from fairlead.policy.ledger import Ledger
 from fairlead.policy.names import LEDGERS
-from fairlead.policy.rule import Tiers
 from support.cluster import Cluster
-from support.manifests import deployment
-from support.members import a_deployment
-from support.policies import plain_policy, policy
+from support.ledgers import kept, wishes_of_one_group
 from support.wire import PATIENCE_S
-
-
-@asynccontextmanager
-async def kept(client: Client, folder: Path) -> AsyncIterator[Ledgers]:
-    """Ledgers as a webhook keeps them."""
-    (folder / "policies.yaml").write_text(yaml.safe_dump(plain_policy()))
-    policies = LivePolicies(client, file=str(folder / "policies.yaml"))
-    owners = OwnersOfPods(client)
-    groups = GroupsOfPods(client, policies, owners)
-    ledgers = Ledgers(client, groups, Metrics())
-    tasks = [asyncio.ensure_future(one.run()) for one in (policies, owners, groups, ledgers)]
-    await groups.synced()
-    await ledgers.synced()
-    try:
-        yield ledgers
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def stumbles() -> int:
     raise ValueError("what nobody thought of")
 
 
-def wishes_of_one_group(served: Cluster) -> list[Wish]:
-    used = policy()
-    # A ledger goes with its workload, so that must be there.
-    uid = served.create(deployment("web", 0))["metadata"]["uid"]
-    workload = replace(a_deployment(10), namespace=served.namespace, uid=uid)
-    place = Place(used, workload, GroupKey(used.name, served.namespace, "Deployment/web", "r1"))
-    return [Wish("web-", place, Tiers(used.spec.tiers), f"token-{number}") for number in range(4)]
+async def test_it_is_synced_only_when_all_ledgers_were_listed(served: Cluster) -> None:
+    async with served.client() as client:
+        policies, owners = LivePolicies(client), OwnersOfPods(client)
+        ledgers = Ledgers(client, GroupsOfPods(client, policies, owners), Metrics())
+        waiting = asyncio.ensure_future(ledgers.synced())
+        await asyncio.sleep(0)  # its turn: were there nothing to wait for, it would be done
+        assert not waiting.done()
+        running = asyncio.ensure_future(ledgers.run())
+        async with asyncio.timeout(PATIENCE_S):
+            await waiting
+        assert ledgers.is_synced
+        running.cancel()
+        await asyncio.wait((running,))
 
 
 async def test_who_comes_in_the_same_breath_comes_along_in_one_write(served: Cluster, tmp_path: Path) -> None:

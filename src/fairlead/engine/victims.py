@@ -239,8 +239,8 @@ def _branch(
             if cost < best_cost:
                 best, best_cost = chosen, cost
             continue
-        if level == len(groups) or any(left[column] > rest[level][column] for column in width):
-            continue
+        if any(left[column] > rest[level][column] for column in width):
+            continue  # at the last level too: none is left to give anything
         # Within the lowest top priority, the sum decides before anything else.
         if best_cost[0][1] <= top and weight + lightest[level] > best_cost[0][2]:
             continue
