@@ -50,6 +50,8 @@ async def test_a_pod_created_under_the_victims_name_is_left_alone(ours: Shop, ev
     assert found["metadata"]["uid"] != first["metadata"]["uid"]
     assert "deletionTimestamp" not in found["metadata"]
     assert not condition(found, "DisruptionTarget")
+    said = (await aside(ours.cluster.list, "Event"))["items"]
+    assert "Preempted" not in {one["reason"] for one in said}
 
 
 def without_preemptor(ours: Shop, _: str) -> None:

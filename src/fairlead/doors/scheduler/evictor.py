@@ -196,10 +196,7 @@ class Evictor:
         """Send one eviction; (why, for good) when it was refused."""
         if not self._confirms(evict, sending=True):
             return _NOT_WANTED
-        failure = await self._attempt(evict, self._send(evict))
-        if failure is None:
-            self._done(evict)
-        return failure
+        return await self._attempt(evict, self._send(evict))
 
     async def _send(self, evict: EvictPod) -> None:
         namespace, _, name = evict.pod.partition("/")
@@ -207,6 +204,7 @@ class Evictor:
             await self._client.evict(name, namespace, uid=evict.uid)
         else:
             await self._client.delete(_POD, name, namespace, uid=evict.uid)
+        self._done(evict)
 
     async def _attempt(
         self, evict: EvictPod | ReleasePod, write: Coroutine[None, None, None]
