@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from fairlead.kube.pod import Pod
 
-__all__ = ["CONDITION", "GANG", "POD", "is_preempted", "with_its_gang"]
+__all__ = ["CONDITION", "GANG", "POD", "RELEASE", "is_preempted", "is_released", "with_its_gang"]
 
 CONDITION = "fairlead.dev/Evicted"
 
 GANG = "Gang"
 """The reason in that condition where the pod's whole gang is evicted."""
+
+RELEASE = "Release"
+"""The reason where members of a gang that could not be completed are let go."""
 
 POD = "Pod"
 """The reason where the pod is evicted by itself."""
@@ -34,6 +37,14 @@ def is_preempted(pod: Pod) -> bool:
 
 def with_its_gang(pod: Pod) -> bool:
     """Whether the API shows that the pod's whole gang is to leave."""
-    return any(
-        one.type == CONDITION and one.status == "True" and one.reason == GANG for one in pod.status.conditions
-    )
+    return _reason(pod) in (GANG, RELEASE)
+
+
+def is_released(pod: Pod) -> bool:
+    """Whether it leaves because its gang could not be completed."""
+    return _reason(pod) == RELEASE
+
+
+def _reason(pod: Pod) -> str:
+    conditions = pod.status.conditions
+    return next((one.reason for one in conditions if one.type == CONDITION and one.status == "True"), "")

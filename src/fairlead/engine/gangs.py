@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from fairlead.engine.evicted import with_its_gang
+from fairlead.engine.evicted import is_released, with_its_gang
 from fairlead.engine.membership import (
     KUBERNETES,
     annotated_minimum,
@@ -101,8 +101,11 @@ class _Record:
     started_with: int = 0
     departing: dict[str, None] = field(default_factory=dict)  # uids that are being evicted by themselves
     evicted: dict[str, None] = field(default_factory=dict)  # uids that an eviction of the gang covers
+    covered: int = 0  # how many these were when it was decided
     begun: bool = False  # whether that eviction can no longer be taken back
     evicted_from: int = 0  # `started_with` when it was decided
+    taken_over: bool = False  # whether another scheduler began it: some members may have left
+    bare_stay: bool = False  # whether it covers, of members found later, only those with a controller
     memo: Gang | None = None
 
 
@@ -145,7 +148,7 @@ class Gangs:
         # Gangs whose eviction was decided and is not over.
         self.evicted: dict[str, None] = {}
         # Pods that were members and are none any more, until the queue has taken note of it.
-        self.freed: dict[str, None] = {}
+        self.freed: dict[str, Pod] = {}
         # Names of gangs that an event touched since the queue last emptied this, in order.
         self.changed: dict[str, None] = {}
         # The same for caches of answers about gangs: all names ever touched, or `epoch` was raised.
@@ -281,6 +284,7 @@ class Gangs:
             del record.departing[uid]
             if record.evicted:
                 record.evicted[uid] = None
+                record.covered += 1
             self._touch(self.name_of(uid))
 
     def is_leaving(self, uid: str) -> bool:
@@ -295,16 +299,27 @@ class Gangs:
         """
         record = self._records[name]
         if not record.evicted:
-            record.evicted_from, record.begun = record.started_with, False
+            record.evicted_from, record.begun, record.taken_over = record.started_with, False, False
         record.started_with = 0
         record.evicted.update(dict.fromkeys(uids))
+        record.covered = len(record.evicted)
         self.evicted[name] = None
         self._touch(name)
 
-    def begin(self, name: str) -> None:
-        """The first member is being evicted: from now on the decision holds, whatever it was made for."""
+    def begin(self, name: str, *, begun: bool = True) -> None:
+        """The first member is being evicted: from now on the decision holds, whatever it was made for.
+
+        With ``begun=False`` that was refused.
+        """
         if name in self.evicted:
-            self._records[name].begun = True
+            self._records[name].begun = begun
+
+    def is_untouched(self, name: str) -> bool:
+        """Whether every member that the gang's eviction covers is still there, and none on its way out."""
+        gang = self.get(name)
+        if gang is None or self._records[name].taken_over:
+            return False
+        return len(gang.evicted) == self._records[name].covered
 
     def has_begun(self, name: str) -> bool:
         """Whether the gang's eviction can no longer be taken back."""
@@ -320,7 +335,7 @@ class Gangs:
         if gang is None or name not in self.evicted:
             return
         record = self._records[name]
-        record.started_with = record.evicted_from or (max(1, gang.minimum) if record.begun else 0)
+        record.started_with = record.evicted_from
         record.evicted.clear()
         del self.evicted[name]
         self._touch(name)
@@ -345,9 +360,9 @@ class Gangs:
         if record.memo is None:
             record.memo = gang = self._read(name, record)
             record.started_with = gang.started_with
-            if record.evicted and not gang.evicted:
+            if name in self.evicted and not gang.evicted:
                 record.evicted.clear()
-                self.evicted.pop(name, None)
+                del self.evicted[name]
         return record.memo
 
     def names(self) -> Iterable[str]:
@@ -358,20 +373,26 @@ class Gangs:
         """A bound member that was not known before may be part of an eviction that another scheduler began.
 
         As long as a marked member is not on its way out, no other member was placed since the decision: so
-        all that run are covered by it. Only members that a controller recreates are, if they are not marked
-        themselves: a bare pod is not deleted for a gang that could not be completed.
+        all that run are covered by it. Of a gang that is released because it could not be completed, only
+        members that a controller recreates are: a bare pod is not deleted for that.
         """
         if pod.metadata.deletion_timestamp is not None or pod.terminal:
             return
-        marked = with_its_gang(pod)
-        if marked and not record.evicted:
-            others = [
-                uid for uid, one in record.pods.items() if one.spec.node_name and one.metadata.controller
-            ]
-            self.evict(name, (*others, pod.metadata.uid))
-            record.begun = True
-        elif marked or (record.evicted and pod.metadata.controller is not None):
-            record.evicted[pod.metadata.uid] = None
+        uid = pod.metadata.uid
+        if with_its_gang(pod) and not record.evicted:
+            record.bare_stay = is_released(pod)
+            bound = [each for each, one in record.pods.items() if one.spec.node_name]
+            self.evict(name, (*(each for each in bound if self._leaves_too(record, record.pods[each])), uid))
+            record.begun = record.taken_over = True
+            # It runs without knowing how it began: should the eviction be taken back, it had started.
+            record.evicted_from = 0 if record.bare_stay else max(1, started_with(pod))
+        elif record.evicted and (with_its_gang(pod) or self._leaves_too(record, pod)):
+            record.evicted[uid] = None
+            record.covered += 1
+
+    @staticmethod
+    def _leaves_too(record: _Record, pod: Pod) -> bool:
+        return not record.bare_stay or pod.metadata.controller is not None
 
     def _read(self, name: str, record: _Record) -> Gang:
         pending: list[Pod] = []
@@ -486,7 +507,7 @@ class Gangs:
                 assumed = uid in self._assumed
                 self.pod_gone(uid)
                 self.pod_seen(pod)
-                self.freed[uid] = None
+                self.freed[uid] = pod
                 if assumed:
                     self._assumed.add(uid)
         else:

@@ -167,7 +167,10 @@ class Owners:
                 del self._children[entry.parent]
         touched = self._gangs(entry)
         for gang in touched:
-            self._by_gang.get(gang, {}).pop(entry.uid, None)
+            uids = self._by_gang.get(gang, {})
+            uids.pop(entry.uid, None)
+            if not uids:
+                self._by_gang.pop(gang, None)
         if entry.uid != but:
             self._uncontrol(entry.uid)
         return touched

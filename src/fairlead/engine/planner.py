@@ -14,6 +14,7 @@ import numpy as np
 
 from fairlead.engine import rules
 from fairlead.engine.classes import PodClass
+from fairlead.engine.order import Stage
 from fairlead.engine.placement import Group, Placement, group, place_together
 from fairlead.engine.preemption import Preemption
 from fairlead.engine.preemption_gangs import offer_to_gang
@@ -145,8 +146,9 @@ class Planner:
                 return Fits(placement)
             offer = None
             if unit.may_preempt:
-                core = group(self.room, unit.members[: unit.needed])
-                offer = offer_to_gang(self.room, self.preemption, unit.priority, core, mask)
+                offer = offer_to_gang(
+                    self.room, self.preemption, unit.priority, groups, unit.needed, mask=mask
+                )
             if offer is None:
                 return self._gang_refused(unit, groups, mask, now)
         self._nominate(unit, offer.placement)
@@ -214,7 +216,9 @@ class Planner:
         return both(self._open(unit, now), self.room.without_nominated(cls))
 
     def _open(self, unit: Unit, now: float) -> Bools | None:
-        return self.room.open_to(unit.id, unit.priority, unit.deadline_s, now)
+        return self.room.open_to(
+            unit.id, unit.priority, unit.deadline_s, now, runs=unit.rank[1] == Stage.RUNS
+        )
 
     def _nominate(self, unit: Unit, placement: Placement) -> None:
         for pod, slot in placement:

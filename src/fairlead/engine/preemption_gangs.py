@@ -40,11 +40,12 @@ def offer_to_gang(
     preemption: Preemption,
     priority: int,
     groups: Sequence[Group],
+    needed: int,
+    *,
     mask: Bools | None,
 ) -> GangOffer | None:
-    """The victims for a gang and where it then goes; None when no eviction would help."""
-    needed = sum(len(each.pods) for each in groups)
-    allowed = _helpful(room, priority, groups, mask)
+    """The victims for `needed` members of a gang and where they then go; None when no eviction would help."""
+    allowed = _helpful(room, priority, groups, needed, mask)
     if allowed is None:
         return None
     candidates = [
@@ -68,7 +69,7 @@ def offer_to_gang(
     elif len(bundles) <= EXACT_LIMIT:
         found = cheapest_bundles(bundles, suffices, price) if suffices(candidates) else None
     else:
-        found = _greedy(room, preemption, priority, groups, mask)
+        found = _greedy(room, preemption, priority, groups, needed, mask=mask)
     if found is None:
         return None
     with room.snapshot.trial():
@@ -77,23 +78,25 @@ def offer_to_gang(
     return GangOffer(placement, *found) if placement is not None else None
 
 
-def _helpful(room: Room, priority: int, groups: Sequence[Group], mask: Bools | None) -> Bools | None:
+def _helpful(
+    room: Room, priority: int, groups: Sequence[Group], needed: int, mask: Bools | None
+) -> Bools | None:
     """The nodes where some member would fit by resources with all lower pods gone; None: never enough."""
     snapshot, nodes = room.snapshot, room.snapshot.nodes
     free = nodes.alloc - nodes.used + snapshot.used_below(priority)
     helpful = np.zeros(nodes.capacity, np.bool_)
+    fitting = 0
     for each in groups:
         verdicts = snapshot.verdicts(each.cls)
         # Near its own kind a member is refused for now, but not once its kind is there.
         fine = nodes.alive.copy() if each.cls.affinity is not None else nodes.alive & ~verdicts.unresolvable
         if mask is not None:
             fine &= mask
-        if capacity(free, each.cls, fine) < len(each.pods):
-            return None
+        fitting += min(len(each.pods), capacity(free, each.cls, fine))
         for row, amount in each.cls.row_amounts:
             fine &= free[row] >= amount
         helpful |= fine
-    return helpful
+    return helpful if fitting >= needed else None
 
 
 def _bundles(candidates: Sequence[Victim]) -> list[tuple[Victim, ...]]:
@@ -109,6 +112,8 @@ def _greedy(
     preemption: Preemption,
     priority: int,
     groups: Sequence[Group],
+    needed: int,
+    *,
     mask: Bools | None,
 ) -> tuple[Cost, tuple[Victim, ...]] | None:
     snapshot, budgets = room.snapshot, preemption.budgets
@@ -118,7 +123,7 @@ def _greedy(
     found: tuple[Cost, tuple[Victim, ...]] | None = None
     with snapshot.trial():
         for each in groups:
-            for pod in each.pods:
+            for pod in each.pods[: needed - len(placed)]:
                 within = both(mask, room.without_nominated(each.cls))
                 slot = snapshot.choose(each.cls, within)
                 if slot < 0:
@@ -134,11 +139,11 @@ def _greedy(
                 room.assume(pod, slot, priority, each.cls)
                 touched[slot] = None
                 placed.append((each, pod, slot))
-        if len(placed) == sum(len(each.pods) for each in groups):
-            needed = _reprieved(room, leaving, placed)
+        if len(placed) == needed:
+            in_the_way = _reprieved(room, leaving, placed)
             for victim in leaving:
                 budgets.settled(victim.pod.metadata.uid)
-            found = preemption.price(needed, priority)
+            found = preemption.price(in_the_way, priority)
     for victim in leaving:
         budgets.settled(victim.pod.metadata.uid)
     for slot in touched:

@@ -191,14 +191,19 @@ class Room:
                     if placed.slot >= 0:
                         self.touch(placed.slot)
 
-    def open_to(self, unit: str, priority: int, deadline_s: float | None, now: float) -> Bools | None:
+    def open_to(
+        self, unit: str, priority: int, deadline_s: float | None, now: float, *, runs: bool = False
+    ) -> Bools | None:
         """The nodes that are not reserved against a unit; None when all are open.
 
-        A reservation binds its own priority and lower ones, and lets in who ends before it is needed.
+        A reservation binds its own priority and lower ones, and lets in units that end before it is needed
+        and, of its own priority, what replaces a part of a gang that runs.
         """
         mask: Bools | None = None
         for reservation in self.reservations.values():
             if reservation.unit == unit or reservation.priority < priority:
+                continue
+            if runs and reservation.priority == priority:
                 continue
             ends_before = (
                 deadline_s is not None

@@ -31,7 +31,18 @@ _log = structlog.get_logger(__name__)
 
 _POD = known("Pod")
 _TWO_BUDGETS = "more than one PodDisruptionBudget"
-_NOT_WANTED = ("not wanted any more", False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """Why a write about a victim failed: for good or for now, and whether it may have been applied."""
+
+    message: str
+    final: bool = False
+    unknown: bool = False
+
+
+_NOT_WANTED = _Failure("not wanted any more")
 
 
 class Confirms(Protocol):
@@ -70,7 +81,7 @@ class Evictor:
         *,
         how: Literal["api", "delete"],
         confirms: Confirms,
-        is_spared: Callable[[SparePod], bool],
+        is_spared: Callable[[str], bool],
         budgets: Callable[[EvictPod], Iterable[PodDisruptionBudget]],
         allowed: Callable[[PodDisruptionBudget], int],
         respect: bool,
@@ -131,8 +142,7 @@ class Evictor:
     async def _evict_all(self, evictions: tuple[EvictPod, ...]) -> None:
         refused = self._refused_beforehand(evictions)
         if refused is not None:
-            first, message, final = refused
-            self._refuse(evictions, first, message, final=final)
+            self._refuse(evictions, *refused)
             return
         parts = _parts(evictions)
         for index, part in enumerate(parts):
@@ -150,26 +160,25 @@ class Evictor:
         follow even if one of them is refused: the core asks for that one again.
         """
         first = part[0]
-        failure = await self._announce(part) if all(map(self._confirms, part)) else _NOT_WANTED
+        # The members of a gang are wanted gone together: one question is enough for all of them.
+        failure = await self._announce(part) if self._confirms(first) else _NOT_WANTED
         if failure is not None:
-            message, final = failure
-            self._refuse(part, first, message, final=final)
+            self._refuse(part, first, failure)
             return False
         done = True
         for index, evict in enumerate(part):
             failure = await self._evict(evict)
             if failure is None:
                 continue
-            message, final = failure
             done = False
             if not index:
-                self._refuse(part, evict, message, final=final)
+                self._refuse(part, evict, failure)
                 break
-            self._refuse((evict,), evict, message, final=final)
+            self._refuse((evict,), evict, failure)
         return done
 
-    def _refused_beforehand(self, evictions: Iterable[EvictPod]) -> tuple[EvictPod, str, bool] | None:
-        """Whether budgets stand against the whole set: (victim, why, whether for good)."""
+    def _refused_beforehand(self, evictions: Iterable[EvictPod]) -> tuple[EvictPod, _Failure] | None:
+        """The victim that a budget protects, so that the whole set stays, and why."""
         if self._how != "api":
             return None
         for evict in evictions:
@@ -177,23 +186,24 @@ class Evictor:
             if len(budgets) > 1:
                 # The eviction API answers such a pod with an error for ever.
                 names = ", ".join(budget.metadata.name for budget in budgets)
-                return evict, f"the pod has {_TWO_BUDGETS}: {names}", True
+                return evict, _Failure(f"the pod has {_TWO_BUDGETS}: {names}", final=True)
             if self._respect and any(self._allowed(budget) < 0 for budget in budgets):
-                return evict, f"PodDisruptionBudget {budgets[0].metadata.name} does not allow it now", False
+                name = budgets[0].metadata.name
+                return evict, _Failure(f"PodDisruptionBudget {name} does not allow it now")
         return None
 
-    async def _announce(self, part: Sequence[EvictPod | ReleasePod]) -> tuple[str, bool] | None:
-        """Mark all victims of a part; (why, for good) when one could not be."""
+    async def _announce(self, part: Sequence[EvictPod | ReleasePod]) -> _Failure | None:
+        """Mark all victims of a part; what failed, if one could not be marked."""
 
-        async def mark(evict: EvictPod | ReleasePod) -> tuple[str, bool] | None:
+        async def mark(evict: EvictPod | ReleasePod) -> _Failure | None:
             async with self._marks_at_once:
                 return await self._attempt(evict, self._mark(evict))
 
         failures = await asyncio.gather(*map(mark, part))
         return next((failure for failure in failures if failure is not None), None)
 
-    async def _evict(self, evict: EvictPod) -> tuple[str, bool] | None:
-        """Send one eviction; (why, for good) when it was refused."""
+    async def _evict(self, evict: EvictPod) -> _Failure | None:
+        """Send one eviction; what failed, if it was refused."""
         if not self._confirms(evict, sending=True):
             return _NOT_WANTED
         return await self._attempt(evict, self._send(evict))
@@ -208,8 +218,8 @@ class Evictor:
 
     async def _attempt(
         self, evict: EvictPod | ReleasePod, write: Coroutine[None, None, None]
-    ) -> tuple[str, bool] | None:
-        """Carry out a write about a victim; (why, for good) when it was refused."""
+    ) -> _Failure | None:
+        """Carry out a write about a victim; what failed, if it was refused."""
         namespace, _, name = evict.pod.partition("/")
         try:
             await write
@@ -217,10 +227,10 @@ class Evictor:
             # Gone, or another pod of that name: this one has left.
             self._tell(Gone("Pod", namespace, name, evict.uid))
         except ApiError as error:
-            return error.message, error.code == 500 and _TWO_BUDGETS in error.message
+            return _Failure(error.message, final=error.code == 500 and _TWO_BUDGETS in error.message)
         except Unreachable as error:
             # It may have been applied: the watch will show the pod leaving, or it is asked for again.
-            return str(error), False
+            return _Failure(str(error), unknown=True)
         return None
 
     async def _mark(self, evict: EvictPod | ReleasePod) -> None:
@@ -228,6 +238,8 @@ class Evictor:
         another scheduler knows what was decided.
         """
         reason = evicted.GANG if evict.gang else evicted.POD
+        if isinstance(evict, ReleasePod):
+            reason = evicted.RELEASE
         conditions = [
             self._condition("DisruptionTarget", "True", "PreemptionByScheduler", evict.message),
             self._condition(evicted.CONDITION, "True", reason, evict.message),
@@ -241,7 +253,7 @@ class Evictor:
             self._condition(kind, "False", "Spared", "the eviction of the pod's gang was taken back")
             for kind in ("DisruptionTarget", evicted.CONDITION)
         ]
-        while self._is_spared(spare):
+        while self._is_spared(spare.uid):
             try:
                 await self._write_conditions(spare.pod, spare.uid, conditions)
                 return
@@ -276,14 +288,17 @@ class Evictor:
                 release, self._client.delete(_POD, name, namespace, uid=release.uid)
             )
             if refused is not None:
-                _log.warning("release_failed", pod=release.pod, unit=release.unit, reason=refused[0])
-                self._tell(EvictFailed(release.pod, release.uid, refused[0]))
+                _log.warning("release_failed", pod=release.pod, unit=release.unit, reason=refused.message)
+                self._tell(EvictFailed(release.pod, release.uid, refused.message, unknown=refused.unknown))
 
-    def _refuse(self, evictions: Iterable[EvictPod], refused: EvictPod, message: str, *, final: bool) -> None:
+    def _refuse(self, evictions: Iterable[EvictPod], refused: EvictPod, failure: _Failure) -> None:
         """Tell the core of all that were not done; only the refused one may be refused for good."""
-        self._refused(refused, message, final=final)
+        self._refused(refused, failure.message, final=failure.final)
         for evict in evictions:
-            self._tell(EvictFailed(evict.pod, evict.uid, message, final=final and evict is refused))
+            final = failure.final and evict is refused
+            self._tell(
+                EvictFailed(evict.pod, evict.uid, failure.message, final=final, unknown=failure.unknown)
+            )
 
 
 def _parts(evictions: tuple[EvictPod, ...]) -> list[tuple[EvictPod, ...]]:

@@ -35,7 +35,7 @@ from fairlead.kube.workloads import Workload
 
 __all__ = ["Difference", "Recorder", "Replayed", "replay", "segments_of"]
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 class Recorder:

@@ -65,7 +65,8 @@ class Reporting:
             elif isinstance(action, HoldPod):
                 self._held(action, took_s)
             elif isinstance(action, EvictPod):
-                victims[action.unit_id] = victims.get(action.unit_id, 0) + 1
+                if action.unit_id:  # otherwise it finishes what was counted before
+                    victims[action.unit_id] = victims.get(action.unit_id, 0) + 1
             elif isinstance(action, ReleasePod):
                 self._metrics.gangs_released.inc()
                 _log.warning("released", pod=action.pod, unit=action.unit, reason=action.message)
@@ -119,7 +120,7 @@ class Reporting:
     def refused(self, evict: EvictPod, message: str, *, final: bool) -> None:
         """An eviction was refused, for now or for good; whoever waits for it is told when it is for good."""
         _log.info("eviction_refused", pod=evict.pod, unit=evict.unit, reason=message, final=final)
-        if not final:
+        if not final or not evict.unit_id:
             return
         text = f"cannot evict {evict.pod}: {message}"
         gang = self._core.state.gangs.get(evict.unit_id.removeprefix("gang:"))

@@ -133,7 +133,7 @@ class Session:
             client,
             how=configuration.preemption.evict,
             confirms=self._confirms,
-            is_spared=self._is_spared,
+            is_spared=self.core.spares,
             budgets=self._budgets_of,
             allowed=state.budgets.allowed,
             respect=configuration.preemption.pdb == "respect",
@@ -284,10 +284,6 @@ class Session:
         if self._recorder is not None:
             self._recorder.asked(evict, answer, sending=sending)
         return answer
-
-    def _is_spared(self, spare: SparePod) -> bool:
-        gangs = self.core.state.gangs
-        return not gangs.covers(gangs.name_of(spare.uid), spare.uid)
 
     def _budgets_of(self, evict: EvictPod) -> tuple[PodDisruptionBudget, ...]:
         placed = self.core.state.snapshot.placed(evict.pod)

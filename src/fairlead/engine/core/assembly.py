@@ -81,6 +81,7 @@ class Assembly:
         gangs = self._state.gangs
         for uid in gangs.freed:
             if uid in self._state.pending:
+                self._queue.drop(f"pod:{uid}")
                 self.pod(self._state.pending[uid], now)
         gangs.freed.clear()
         while gangs.changed:
@@ -182,8 +183,12 @@ class Assembly:
         if gang.latched or not gang.running or gang.evicted:
             self._commits.end(gang.name)
         elif gang.needed:
-            # Bound in part, by a failed bind or before a restart: finish it, or let it go in time.
-            self._commits.begin(gang.name, now, gang.schedule_timeout_s)
+            if self._commits.has_passed(gang, now):
+                # Found like this after a restart, and longer ago than a start may take: it had started.
+                self._state.gangs.latch(gang.name)
+            else:
+                # Bound in part, by a failed bind or before a restart: finish it, or let it go in time.
+                self._commits.begin(gang.name, now, gang.schedule_timeout_s)
         elif bound and gang.settles_at <= now:
             self._state.gangs.latch(gang.name)
             self._commits.end(gang.name)

@@ -6,6 +6,8 @@ will recreate. The clock starts with the first bind, or when a partly bound gang
 
 from __future__ import annotations
 
+from fairlead.engine.gangs import Gang
+
 __all__ = ["Commits"]
 
 
@@ -21,6 +23,14 @@ class Commits:
     def begin(self, gang: str, now: float, timeout_s: float | None) -> None:
         """Start the clock, unless it runs; `timeout_s` is the gang's own, if it has one."""
         self._deadlines.setdefault(gang, now + (timeout_s or self._timeout_s))
+
+    def has_passed(self, gang: Gang, now: float) -> bool:
+        """Whether a gang whose clock does not run has bound members that all started longer ago than that."""
+        limit_s = gang.schedule_timeout_s or self._timeout_s
+        starts = [pod.status.start_time for pod in gang.running]
+        return gang.name not in self._deadlines and all(
+            start is not None and now - start.timestamp() > limit_s for start in starts
+        )
 
     def end(self, gang: str) -> None:
         """All members are bound, or none."""

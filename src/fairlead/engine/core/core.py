@@ -107,6 +107,8 @@ class Core:
                 self._pod_seen(pod)
             case Seen():
                 self.state.seen(event.kind, event.object)
+                for pod in self.state.gangs.freed.values():
+                    self._spare_marked(pod)
                 self._reconsider(event.kind)
                 if isinstance(event.object, Namespace):
                     self._reprioritise(event.object.metadata.name)
@@ -130,7 +132,7 @@ class Core:
             case BindFailed():
                 self._bind_failed(event)
             case EvictFailed():
-                self.service.eviction_failed(event.uid, final=event.final)
+                self.service.eviction_failed(event.uid, final=event.final, unknown=event.unknown)
             case PoliciesAre():
                 self.state.policies_are(event.policies, event.exempt, only_ours=event.only_ours)
             case MarksAre():
@@ -164,8 +166,7 @@ class Core:
         pod, priority = self.state.pod_seen(pod)
         if priority.problem and self.state.ours(pod):
             self._say(pod, "PriorityAnnotation", priority.problem)
-        if with_its_gang(pod) and self._is_spared(pod):
-            self.service.actions.append(SparePod(key, uid))
+        self._spare_marked(pod)
         if uid in self.state.pending:
             self._warn_of_exclusive(pod)
             if not self.state.gangs.name_of(uid):
@@ -176,12 +177,17 @@ class Core:
         if pod.terminal:
             self.service.left(uid)
 
-    def _is_spared(self, pod: Pod) -> bool:
-        """Whether a pod whose mark says that its gang leaves whole is to stay: that was taken back."""
-        uid = pod.metadata.uid
-        leaving = pod.metadata.deletion_timestamp is not None or pod.terminal
+    def spares(self, uid: str) -> bool:
+        """Whether a pod stays, as far as its gang is concerned: that is not to leave whole."""
         gangs = self.state.gangs
-        return self.state.ours(pod) and not leaving and not gangs.covers(gangs.name_of(uid), uid)
+        return not gangs.covers(gangs.name_of(uid), uid)
+
+    def _spare_marked(self, pod: Pod) -> None:
+        """Take back the mark on a pod that says that its gang leaves whole, where it does not."""
+        key, uid = pod.metadata.key, pod.metadata.uid
+        leaving = pod.metadata.deletion_timestamp is not None or pod.terminal
+        if with_its_gang(pod) and not leaving and self.state.ours(pod) and self.spares(uid):
+            self.service.actions.append(SparePod(key, uid))
 
     def _warn_of_exclusive(self, pod: Pod, *, wanted: bool = False) -> None:
         """Say that autoscalers cannot see why an exclusive pod does not fit, unless it says so itself."""
@@ -209,6 +215,7 @@ class Core:
         if held is None or held[1] != event.node:
             return  # an answer to a question that is no longer ours
         pod = self.state.unassume(event.uid)
+        self.service.left(event.uid)  # it is in the way of no unit that was promised its room
         gang = self.state.gangs.name_of(event.uid)
         failures = self.service.assembly.failures
         for unit_id in (f"pod:{event.uid}", *([f"gang:{gang}"] if gang else [])):

@@ -59,12 +59,16 @@ class BindFailed(msgspec.Struct, frozen=True, tag=True, tag_field="event", gc=Fa
 
 
 class EvictFailed(msgspec.Struct, frozen=True, tag=True, tag_field="event", gc=False):
-    """An eviction was refused. `final`: it will never be granted (a pod under two budgets, say)."""
+    """An eviction was refused. `final`: it will never be granted (a pod under two budgets, say).
+
+    `unknown`: no answer came, so it may have been carried out.
+    """
 
     pod: str
     uid: str
     message: str = ""
     final: bool = False
+    unknown: bool = False
 
 
 class PoliciesAre(msgspec.Struct, frozen=True, tag=True, tag_field="event", gc=False):

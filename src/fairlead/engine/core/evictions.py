@@ -25,22 +25,31 @@ class Wait:
     placement: Placement
     victims: dict[str, Victim]
     deadline: float
+    # Whether the placement held, and the state of all it depends on when that was found out.
+    held: tuple[tuple[int, int, int], bool] | None = None
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether all that are yet to leave, with their gangs, are on other nodes than the unit's."""
+        slots = {slot for _, slot in self.placement}
+        return not any(victim.slot in slots for victim in self.victims.values())
 
 
 class Evictions:
     """All waits. Invariant: `_of_victim` is the inverse of the waits' victims.
 
     `asked` are evictions that were asked for and have neither happened nor been refused, `retry` those
-    that were refused for now and when to ask again; both by UID.
+    that were refused for now and when to ask again; both by UID. `version` counts changes of the waits.
     """
 
-    __slots__ = ("_of_victim", "_waits", "asked", "retry")
+    __slots__ = ("_of_victim", "_waits", "asked", "retry", "version")
 
     def __init__(self) -> None:
         self._waits: dict[str, Wait] = {}
         self._of_victim: dict[str, dict[str, None]] = {}
         self.asked: dict[str, None] = {}
         self.retry: dict[str, float] = {}
+        self.version = 0
 
     def __iter__(self) -> Iterator[Wait]:
         return iter(list(self._waits.values()))
@@ -55,6 +64,7 @@ class Evictions:
     def add(self, wait: Wait) -> None:
         """A unit begins to wait."""
         self.drop(wait.unit.id)
+        self.version += 1
         self._waits[wait.unit.id] = wait
         for uid in wait.victims:
             self._of_victim.setdefault(uid, {})[wait.unit.id] = None
@@ -62,20 +72,22 @@ class Evictions:
     def drop(self, unit_id: str) -> Wait | None:
         """A unit waits no more."""
         wait = self._waits.pop(unit_id, None)
+        self.version += 1
         for uid in wait.victims if wait else ():
             self._forget(uid, unit_id)
         return wait
 
     def left(self, uid: str) -> list[Wait]:
-        """A victim has left; the waits that are over by that."""
+        """A victim has left; the waits that may be over by that."""
         over = []
+        self.version += 1
         self.asked.pop(uid, None)
         self.retry.pop(uid, None)
         for unit_id in list(self._of_victim.get(uid, ())):
             wait = self._waits[unit_id]
             del wait.victims[uid]
             self._forget(uid, unit_id)
-            if not wait.victims:
+            if not wait.victims or wait.is_clear:
                 over.append(wait)
         return over
 

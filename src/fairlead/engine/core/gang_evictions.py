@@ -1,13 +1,14 @@
 """Gangs that leave whole: from the decision over the first eviction to the last.
 
-Until the first eviction is sent the decision stands only as long as a unit waits for the room; then it is
-finished, whatever became of that unit, because a gang of which some members are gone is of no use to anybody.
-An eviction that does not end in time, or can never be granted, is taken back: what is left of the gang heals.
+Until the first eviction is granted the decision stands only as long as a unit waits for the room; then it
+is finished, whatever became of that unit, because a gang of which some members are gone does no work. An
+eviction that does not end in time, or can never be granted, is taken back: what is left of the gang heals.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
 from fairlead.engine.core.evictions import Evictions
 from fairlead.engine.gangs import Gangs
@@ -40,6 +41,19 @@ class GangEvictions:
             if gang is not None and gang.falls(len(uids)):
                 self._gangs.evict(name, [pod.metadata.uid for pod in gang.running])
 
+    def widens(self, victims: Mapping[str, Victim]) -> bool:
+        """Whether evicting these would take members along that are not among them."""
+        counts = Counter(
+            victim.gang for uid, victim in victims.items() if victim.gang and not self._gangs.is_leaving(uid)
+        )
+        for name, number in counts.items():
+            gang = self._gangs.get(name)
+            if gang is None or not gang.falls(number):
+                continue
+            if any(pod.metadata.uid not in victims for pod in gang.running):
+                return True
+        return False
+
     def unfinished(self, now: float) -> list[tuple[str, Pod]]:
         """Members, with their gang, that are to be evicted because the eviction of their gang has begun."""
         begun = [name for name in self._gangs.evicted if self._gangs.has_begun(name)]
@@ -59,8 +73,8 @@ class GangEvictions:
         return [name for name, deadline in self._deadlines.items() if deadline <= now]
 
     def unwanted(self) -> list[str]:
-        """Gangs whose eviction has not begun and for which no unit waits any more."""
-        return [name for name in self._gangs.evicted if self._is_unwanted(name)]
+        """Gangs whose eviction has not begun and that no unit wants to leave whole any more."""
+        return [name for name in list(self._gangs.evicted) if self._is_unwanted(name)]
 
     def wake_at(self) -> float | None:
         """When the next eviction must have ended."""
@@ -68,8 +82,9 @@ class GangEvictions:
 
     def _is_unwanted(self, name: str) -> bool:
         gang = self._gangs.get(name)
-        return (
-            gang is not None
-            and not self._gangs.has_begun(name)
-            and not any(self._evictions.waiting_for(pod.metadata.uid) for pod in gang.evicted)
+        if gang is None or not gang.evicted or self._gangs.has_begun(name):
+            return False
+        uids = [pod.metadata.uid for pod in gang.evicted]
+        return not any(
+            all(uid in wait.victims for uid in uids) for wait in self._evictions.waiting_for(uids[0])
         )

@@ -59,6 +59,11 @@ class Hints:
             return []
         return [line for line in lines if self._helps(line, room, preemption)]
 
+    @property
+    def frees(self) -> bool:
+        """Whether anything but a placed pod happened: lower units must not take what it gave."""
+        return bool(self._eased) or self._storage or self._budgets or self._anything
+
     def clear(self) -> None:
         """Start over."""
         self._eased.clear()

@@ -168,16 +168,20 @@ class Queue:
             if self._rests(entry):
                 self._rested(entry[2])
         self._prune()
-        while self._ready and self._helped:
-            rank, _, line = self._helped[0]
-            if not (line.helped and self._waits(line) and line.retry_at and line.head.rank == rank):
-                heapq.heappop(self._helped)
-            elif rank[:2] < self._ready[0][0][:2]:
-                heapq.heappop(self._helped)
-                self._rested(line)
-            else:
-                break
+        early = self._next_early() if self._ready else None
+        if early is not None and early.head.rank[:2] < self._ready[0][0][:2]:
+            heapq.heappop(self._helped)
+            self._rested(early)
         return self._ready[0][2] if self._ready else None
+
+    def _next_early(self) -> Line | None:
+        """The first of the lines that may be tried before they have rested."""
+        while self._helped:
+            rank, _, line = self._helped[0]
+            if line.helped and self._waits(line) and line.retry_at and line.head.rank == rank:
+                return line
+            heapq.heappop(self._helped)
+        return None
 
     def run_length(self, line: Line) -> int:
         """How many units of `line`, which is the next, come before the head of any other."""
@@ -201,10 +205,11 @@ class Queue:
         }
         heap = list(ahead.values())
         heapq.heapify(heap)
+        early = self._next_early()
         found: list[tuple[Line, Unit]] = []
         while heap and len(found) < limit:
-            _, serial, line, index = heap[0]
-            if not index and not joins(line):
+            rank, serial, line, index = heap[0]
+            if (early is not None and early.head.rank[:2] < rank[:2]) or (not index and not joins(line)):
                 break
             found.append((line, line.units[index]))
             if index + 1 < len(line.units):
@@ -221,17 +226,17 @@ class Queue:
         line.attempts += 1
         line.failed_at = now
 
-    def wake(self, line: Line, now: float) -> None:
+    def wake(self, line: Line, now: float, *, early: bool = True) -> None:
         """Something may have helped: try again after its backoff, or before lower lines are tried."""
         if line.verdict is not None:
-            line.helped = True
+            line.helped = early
             self._rest(line, now)
 
     def rest(self, line: Line, failures: int, now: float) -> None:
         """Let a line rest as if its head had failed that many times just now."""
         line.attempts = failures
         line.failed_at = now
-        line.helped = False
+        line.helped = failures <= _PATIENCE
         self._rest(line, now)
         if not line.retry_at and failures > _PATIENCE:
             # Without any backoff, what fails over and over must not be tried for ever at one moment.

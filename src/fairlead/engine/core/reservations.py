@@ -96,6 +96,12 @@ class Reserver:
         """Whether a unit has waited long enough to have nodes kept for it."""
         return unit.partly_runs or now >= unit.since + self._after_s
 
+    def wants(self, unit: Unit, now: float) -> bool:
+        """Whether `update` would look for nodes to keep for a unit that found no room just now."""
+        reserved = unit.priority in self._state.room.reservations
+        hopeless = self._hopeless.get(unit.id) == self._state.snapshot.nodes.version
+        return not reserved and not hopeless and self.due(unit, now)
+
     @staticmethod
     def _waiting(queue: Queue) -> list[Unit]:
         """The oldest unit of every line that found no room when it was last tried, oldest first."""

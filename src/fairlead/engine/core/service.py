@@ -108,15 +108,22 @@ class Service:
         """A pod has left its node: who waited only for it is served again, where it was promised."""
         self.preemption.spared.pop(uid, None)
         for wait in self.evictions.left(uid):
-            self.evictions.drop(wait.unit.id)
-            self._requeue(wait.unit)
+            # Members of a gang that leaves whole may be anywhere, and take long to go.
+            if not wait.victims or self.planner.holds(wait.placement, (), wait.unit):
+                self.evictions.drop(wait.unit.id)
+                self._requeue(wait.unit)
 
-    def eviction_failed(self, uid: str, *, final: bool) -> None:
-        """An eviction was refused: for now, then it is asked for again; or for good, then never."""
+    def eviction_failed(self, uid: str, *, final: bool, unknown: bool) -> None:
+        """An eviction was refused: for now, then it is asked for again; or for good, then never.
+
+        `unknown`: it may have been carried out all the same.
+        """
         self.not_asked(uid)
         self.state.hints.budgets()  # a unit that waited for this pod to leave may pick another
         gangs = self.state.gangs
         gang = gangs.name_of(uid)
+        if gangs.covers(gang, uid) and not unknown and gangs.is_untouched(gang):
+            gangs.begin(gang, begun=False)  # the first eviction was refused: no member leaves
         if gangs.covers(gang, uid) and (final or not gangs.has_begun(gang)):
             self._spare(gang)
         if not final:
@@ -192,6 +199,14 @@ class Service:
 
         Those of other units on its nodes too: their promises count, so what makes room for them does.
         """
+        room = self.state.room
+        if wait.held is not None and wait.held[0] == (room.epoch, len(room.log), self.evictions.version):
+            return wait.held[1]
+        held = self._still_holds(wait)
+        wait.held = (room.epoch, len(room.log), self.evictions.version), held
+        return held
+
+    def _still_holds(self, wait: Wait) -> bool:
         victims = dict(wait.victims)
         for slot in dict.fromkeys(slot for _, slot in wait.placement):
             for placed in self.state.snapshot.pods_on(slot):
@@ -296,7 +311,7 @@ class Service:
                         self._hold(pod, verdict.about(unit), unit.gang)
                         if self.state.stale_nomination(pod):
                             self.actions.append(NominatePod(pod.metadata.key, pod.metadata.uid, ""))
-                if self.reserver.due(line.head, self.now):
+                if self.reserver.wants(line.head, self.now):
                     # At once, before those who come after it in the order take what it waits for.
                     self._reserve()
 
@@ -340,6 +355,9 @@ class Service:
 
     def _evict_again(self, wait: Wait, uid: str) -> None:
         """Ask again for an eviction that was put off, and for the rest of a gang that leaves whole."""
+        if self.gang_evictions.widens(wait.victims):
+            self._release(wait)  # more would leave than was weighed
+            return
         self.gang_evictions.decide(wait.victims.values())
         gang = self.state.gangs.name_of(uid)
         together = self.state.gangs.covers(gang, uid)
@@ -362,7 +380,7 @@ class Service:
 
     def _evict_member(self, gang: str, pod: Pod) -> None:
         """Finish what was begun: the member leaves because the rest of its gang does."""
-        self._evict(pod, f"Preempted with gang {shown(gang)}", gang=gang)
+        self._evict(pod, f"Evicted with the rest of gang {shown(gang)}", gang=gang)
 
     def _evict(self, pod: Pod, why: str, *, unit: Unit | None = None, gang: str = "") -> None:
         key, uid = pod.metadata.key, pod.metadata.uid
@@ -373,8 +391,9 @@ class Service:
         # The rest of a gang that falls may be on a node that is gone.
         placed = self.state.snapshot.placed(key)
         node = placed.node if placed is not None else ""
-        name, unit_id = (unit.name, unit.id) if unit is not None else ("", "")
-        self.actions.append(EvictPod(key, uid, node, name, unit_id, f"{why} on node {node}", gang))
+        name, unit_id = (unit.name, unit.id) if unit is not None else (shown(gang), "")
+        message = f"{why} on node {node}" if node else why
+        self.actions.append(EvictPod(key, uid, node, name, unit_id, message, gang))
 
     def _spare(self, name: str) -> None:
         """Take back the eviction of a gang: what is left of it stays, and its marks go."""
@@ -389,7 +408,12 @@ class Service:
         """Take back evictions of gangs that no unit waits for any more; whether there were any."""
         names = self.gang_evictions.unwanted() if self.state.gangs.evicted else []
         for name in names:
+            gang = self.state.gangs.get(name)
             self._spare(name)
+            # A unit that waited for one of the members did not reckon with the rest of them.
+            for pod in gang.evicted if gang is not None else ():
+                for wait in self.evictions.waiting_for(pod.metadata.uid):
+                    self._release(wait)
         return bool(names)
 
     def _hold(self, pod: Pod, verdict: Verdict, unit: str, *, fresh: bool = True) -> None:
@@ -402,8 +426,9 @@ class Service:
             self.actions.append(action)
 
     def _wake(self) -> None:
-        for line in self.state.hints.help(self.queue.held(), self.state.room, self.preemption):
-            self.queue.wake(line, self.now)
+        hints = self.state.hints
+        for line in hints.help(self.queue.held(), self.state.room, self.preemption):
+            self.queue.wake(line, self.now, early=hints.frees)
         self.state.hints.clear()
 
     # Promises

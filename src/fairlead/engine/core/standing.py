@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fairlead.engine.budgets import Budgets
+from fairlead.engine.membership import shown
 from fairlead.engine.placement import group
 from fairlead.engine.preemption import Preemption
 from fairlead.engine.preemption_gangs import offer_to_gang
@@ -83,7 +84,7 @@ def standing_of(service: Service, pod: str) -> Standing | None:
                 fitting=_fitting(service, unit),
                 held_back_by=_held_back_by(service, unit),
             )
-    return Standing(gang or pod, 1, 0, (), service.holds.told(uid))
+    return Standing(shown(gang) or pod, 1, 0, (), service.holds.told(uid))
 
 
 def _fitting(service: Service, unit: Unit) -> tuple[str, ...]:
@@ -99,7 +100,7 @@ def _fitting(service: Service, unit: Unit) -> tuple[str, ...]:
 def _held_back_by(service: Service, unit: Unit) -> tuple[str, ...]:
     state = service.state
     search = Preemption(state.room, state.gangs, Budgets(), respect=False)
-    groups = group(state.room, unit.members[: unit.needed])
+    groups = group(state.room, unit.members)
     with state.room.seen_by(unit.id, UNTOUCHABLE):
-        offer = offer_to_gang(state.room, search, UNTOUCHABLE, groups, None)
+        offer = offer_to_gang(state.room, search, UNTOUCHABLE, groups, unit.needed, mask=None)
     return tuple(sorted(victim.key for victim in offer.victims)) if offer is not None else ()
