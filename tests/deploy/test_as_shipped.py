@@ -3,13 +3,14 @@
 A start on a developer's machine never misses what a manifest forbids: a writable root, a home directory, an
 environment. Here each door's objects are applied as they are. The pod that the API server admits for the
 Deployment is run as `support.container` describes until its readiness probe succeeds, and then takes a real
-decision. Only the webhook's manifest is amended: ``--url`` stands in for the network of Services.
+decision. Where pods are admitted, ``--url`` stands in for the network of Services; one test does without it.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
+import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -39,7 +40,8 @@ Report = Callable[[Container, float, str], None]
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Shipped]:
     confined_here()
-    with shipped_on(0) as found:
+    # To Services the API server talks through their endpoints: there is no kube-proxy here.
+    with shipped_on(0, apiserver_args=["--enable-aggregator-routing"]) as found:
         for tier in ("spot", "on-demand"):
             found.plane.add_nodes(2, prefix=tier, labels={"capacity": tier})
         found.plane.start_scheduler()
@@ -206,6 +208,52 @@ def test_the_webhook_patches_a_pod_that_the_api_server_asks_it_about(
         cluster.apply(deployment(namespace, "web", 10))
         split(cluster, namespace, spot=7, on_demand=3)
     report(own, ready_after_s, "admitted 10 pods: 7 to spot, 3 to on-demand")
+
+
+def test_the_api_server_reaches_the_webhook_as_its_service(cluster: Shipped) -> None:
+    address = own_address()
+    cluster.plane.kubectl(
+        "cordon", "--selector=capacity"
+    )  # simulated pods of the Deployment would not answer
+    try:
+        with governed(cluster, "called") as namespace, running(cluster, "webhook") as own:
+            cluster.apply(endpoint("fairlead-webhook", address, own.port))
+            own.wait_ready()
+            admits(cluster, namespace)
+    finally:
+        cluster.plane.kubectl("uncordon", "--selector=capacity")
+        cluster.plane.kubectl(
+            "delete", "endpointslice", "here", f"--namespace={NAMESPACE}", "--ignore-not-found"
+        )
+
+
+def own_address() -> str:
+    """An address of this machine that an endpoint may have: not one of the loopback."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as choosing:
+        try:
+            choosing.connect(("192.0.2.1", 9))  # for documentation only, and nothing is sent
+        except OSError as error:
+            pytest.skip(f"no endpoint can be on this machine, which has the loopback only: {error}")
+        return str(choosing.getsockname()[0])
+
+
+def endpoint(service: str, address: str, port: int) -> Obj:
+    """What makes a port of this machine an endpoint of a Service."""
+    return {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {
+            "name": "here",
+            "namespace": NAMESPACE,
+            "labels": {
+                "kubernetes.io/service-name": service,
+                "endpointslice.kubernetes.io/managed-by": "fairlead.dev",
+            },
+        },
+        "addressType": "IPv4",
+        "ports": [{"name": "https", "port": port}],
+        "endpoints": [{"addresses": [address], "conditions": {"ready": True}}],
+    }
 
 
 def test_the_extender_splits_what_kube_scheduler_places(cluster: Shipped, report: Report) -> None:
