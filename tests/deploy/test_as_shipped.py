@@ -78,8 +78,11 @@ def running(cluster: Shipped, door: str, *arguments: str) -> Iterator[Container]
         yield own
         assert own.probe("livenessProbe")
         assert own.probe("readinessProbe")
-        assert own.stop() == 0, own.text()
+        assert own.stop() == 0
         assert not {right for right, granted in cluster.asked(since) if not granted}
+    except Exception as error:
+        error.add_note(own.text())
+        raise
     finally:
         own.close()
         shared = ("-f", str(DEPLOY / "configuration.yaml"), "--ignore-not-found")
