@@ -73,3 +73,20 @@ def cluster(host: Host) -> Iterator[Cluster]:
     own = Cluster(host)
     yield own
     own.close()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show what tests have recorded as rows of a table; see tests/deploy/test_as_shipped.py."""
+    rows = [
+        value
+        for found in terminalreporter.getreports("passed")
+        for name, value in found.user_properties
+        if name == "as shipped"
+    ]
+    if rows:
+        rows.insert(0, ("component", "runs as", "ready after", "decided"))
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        terminalreporter.section("as shipped")
+        for row in rows:
+            cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+            terminalreporter.write_line("  ".join(cells).rstrip())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import yaml
@@ -81,6 +81,19 @@ class TestWhereItIsLookedFor:
 
     def test_then_the_home_directory(self, everywhere: Path) -> None:
         assert find(everywhere).server.url == "https://home"
+
+    def test_a_user_without_a_home_directory_needs_none_in_a_pod(
+        self, everywhere: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def unknown(user: int) -> NoReturn:
+            raise KeyError(f"getpwuid(): uid not found: {user}")
+
+        monkeypatch.delenv("HOME")
+        monkeypatch.setattr("pwd.getpwuid", unknown)
+        account = everywhere / "account"
+        assert load(environ=self.IN_A_POD, service_account=account).server.url == "https://10.0.0.1:6443"
+        with pytest.raises(BadKubeconfig, match="there is no home folder"):
+            load(environ={}, service_account=account)
 
     def test_nowhere_is_an_error_that_says_where(self, tmp_path: Path) -> None:
         with pytest.raises(BadKubeconfig, match=r"home/\.kube/config does not exist"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import ssl
 import sys
 from dataclasses import replace
@@ -191,9 +192,20 @@ def test_leniency_turns_off_the_strict_check_and_nothing_else() -> None:
     assert lenient.check_hostname
 
 
-def test_keys_do_not_stay_on_disk(
+def test_a_certificate_is_shown_without_a_file_system_to_write_to(
     authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
+    pair = authority.client("jane")
+    before = os.listdir("/proc/self/fd")
+    client_context(certificate=(pair.public.decode(), pair.private.decode()))
+    assert os.listdir("/proc/self/fd") == before, "the key is readable by nobody afterwards"
+
+
+def test_where_there_is_no_memory_file_the_key_does_not_stay_on_disk(
+    authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("os.memfd_create", raising=False)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     pair = authority.client("jane")
     client_context(certificate=(pair.public.decode(), pair.private.decode()))

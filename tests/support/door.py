@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,19 +31,16 @@ def kubeconfig_of(server: str, folder: Path) -> Path:
     return file
 
 
-class DoorProcess:
-    """A running ``fairlead COMMAND``; its log is JSON lines."""
+class LoggedProcess:
+    """A running process of ours; its log is JSON lines."""
 
-    def __init__(self, kubeconfig: Path, command: str, *arguments: str) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix=f"fairlead-{command}-")
+    def __init__(self, name: str, command: Sequence[str | Path], **how: Any) -> None:
+        """`how` goes to `subprocess.Popen`."""
+        self._folder = tempfile.TemporaryDirectory(prefix=f"fairlead-{name}-")
         self.folder = Path(self._folder.name)
         self._log = self.folder / "log"
         with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "fairlead", command, f"--kubeconfig={kubeconfig}", *arguments],
-                stderr=log,
-                stdout=log,
-            )
+            self._process = subprocess.Popen(command, stderr=log, stdout=log, **how)
 
     @property
     def pid(self) -> int:
@@ -75,7 +73,7 @@ class DoorProcess:
     def stop(self) -> int:
         """End it as a cluster does, and return its exit code."""
         if self._process.poll() is None:
-            self._process.terminate()
+            self.signal(signal.SIGTERM)
         try:
             return self._process.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
@@ -90,3 +88,13 @@ class DoorProcess:
         if self._process.poll() is None:
             self.kill()
         self._folder.cleanup()
+
+
+class DoorProcess(LoggedProcess):
+    """A running ``fairlead COMMAND``."""
+
+    def __init__(self, kubeconfig: Path, command: str, *arguments: str) -> None:
+        super().__init__(
+            command,
+            [sys.executable, "-m", "fairlead", command, f"--kubeconfig={kubeconfig}", *arguments],
+        )

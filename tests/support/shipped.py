@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -183,7 +183,9 @@ class Shipped:
 
 
 @contextmanager
-def shipped_on(nodes: int, *, watch_lists: bool = True) -> Iterator[Shipped]:
+def shipped_on(
+    nodes: int, *, watch_lists: bool = True, apiserver_args: Sequence[str] = ()
+) -> Iterator[Shipped]:
     """A control plane with every kind of PodGroup, simulated nodes and Fairlead's account.
 
     ``watch_lists=False`` makes the API server one that cannot stream lists, as older ones cannot: clients
@@ -200,6 +202,7 @@ def shipped_on(nodes: int, *, watch_lists: bool = True) -> Iterator[Shipped]:
                 f"--audit-policy-file={folder / 'policy.yaml'}",
                 f"--audit-log-path={folder / 'audit.log'}",
                 "--audit-log-mode=blocking",
+                *apiserver_args,
             ],
         )
         with plane:

@@ -104,7 +104,7 @@ def load(
 ) -> Target:
     """The configuration of this process; `context` picks another one than the current."""
     environ = os.environ if environ is None else environ
-    target = _find(flag, context, environ, home or Path.home(), service_account)
+    target = _find(flag, context, environ, home, service_account)
     return replace(target, strict_x509=strict_x509)
 
 
@@ -112,7 +112,7 @@ def _find(
     flag: str | os.PathLike[str] | None,
     context: str | None,
     environ: Mapping[str, str],
-    home: Path,
+    home: Path | None,
     service_account: Path,
 ) -> Target:
     if flag:
@@ -124,12 +124,22 @@ def _find(
         return _from_files(listed, context, must_exist=False)
     if context is None and environ.get("KUBERNETES_SERVICE_HOST") and (service_account / "token").exists():
         return _in_cluster(environ, service_account)
-    default = home / ".kube" / "config"
+    default = (home or _home()) / ".kube" / "config"
     if default.exists():
         return _from_files([default], context, must_exist=True)
     raise BadKubeconfig(
         f"no cluster configuration found: not in a pod, $KUBECONFIG is empty and {default} does not exist"
     )
+
+
+def _home() -> Path:
+    """Asked for last: in a container the user may be a number without a home directory."""
+    try:
+        return Path.home()
+    except RuntimeError as error:
+        raise BadKubeconfig(
+            "no cluster configuration found: not in a pod, $KUBECONFIG is empty and there is no home folder"
+        ) from error
 
 
 def _in_cluster(environ: Mapping[str, str], folder: Path) -> Target:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import ssl
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 __all__ = ["client_context", "load_pair"]
 
@@ -39,15 +41,30 @@ def client_context(
 
 
 def load_pair(context: ssl.SSLContext, chain: str, key: str) -> None:
-    """Have a context show a certificate.
-
-    The ssl module reads certificates from files only; this one exists for an instant, for us alone.
-    """
-    descriptor, path = tempfile.mkstemp(prefix="fairlead-", suffix=".pem")  # mode 0600
-    try:
-        with os.fdopen(descriptor, "w") as file:
-            file.write(f"{key}\n{chain}\n")
+    """Have a context show a certificate."""
+    with _path_of(f"{key}\n{chain}\n") as path:
         # An encrypted key would otherwise ask for its password on the terminal.
         context.load_cert_chain(path, password="")
-    finally:
-        os.unlink(path)
+
+
+@contextmanager
+def _path_of(secret: str) -> Iterator[str]:
+    """A path under which `secret` can be read inside the block: the ssl module reads certificates from files.
+
+    The file is in memory where the platform has such files: a container's root may be read-only, and keys
+    belong on no disk. Elsewhere it is a temporary one that only its owner may read.
+    """
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("fairlead")
+        path, on_disk = f"/proc/self/fd/{descriptor}", False
+    else:
+        descriptor, path = tempfile.mkstemp(prefix="fairlead-", suffix=".pem")
+        on_disk = True
+    with os.fdopen(descriptor, "w") as file:
+        try:
+            file.write(secret)
+            file.flush()
+            yield path
+        finally:
+            if on_disk:
+                os.unlink(path)
