@@ -70,7 +70,7 @@ class Planner:
         self.preemption = preemption
 
     def run(self, cls: PodClass, units: Sequence[Unit], now: float) -> list[int]:
-        """Place single pods of one class and priority, in order, with nothing evicted; -1 from who fails."""
+        """Place single pods of one class and priority, in order, evicting none; -1 from the first that fails."""
         first = units[0]
         with self.room.seen_by(first.id, first.priority):
             mask = self._mask(first, cls, now)
@@ -81,7 +81,7 @@ class Planner:
         return slots
 
     def turns(self, turns: Sequence[tuple[PodClass, Unit]]) -> list[int]:
-        """Place single pods of several classes, in order, with nothing evicted; ends before who fails.
+        """Place single pods of several classes, in order, evicting none; ends before the first that fails.
 
         Only while nothing is promised or reserved, so that all units see the same room.
         """
@@ -114,7 +114,7 @@ class Planner:
         return Makes(placement, offer.victims)
 
     def gangs(self, cls: PodClass, units: Sequence[Unit], now: float) -> list[Placement]:
-        """Place gangs of one class and size, in order, with nothing evicted; ends before who fails.
+        """Place gangs of one class and size, in order, evicting none; ends before the first that fails.
 
         The same as one after the other, only faster; not for members that must be near each other.
         """

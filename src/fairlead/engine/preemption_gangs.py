@@ -2,7 +2,7 @@
 
 With few candidates (pods, or whole gangs and pods, up to 12) every set is tried in order of its cost,
 so the answer is the cheapest. With more, members are placed one by one, each with the cheapest victims
-that one pod would take, and then whoever turns out not to be in the way is reprieved.
+that one pod would take, and then victims that turn out not to be in the way are reprieved.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def _reprieved(
     for member in placed:
         on_slot.setdefault(member[2], []).append(member)
     # Members that look beyond their node must be asked again wherever they are; with many victims
-    # that would cost more than the reprieve is worth, so then nobody is reprieved.
+    # that would cost more than the reprieve is worth, so then no victim is reprieved.
     beyond = any(looks_beyond_node(each.cls) for each, _, _ in placed)
     if beyond and len(leaving) > _ASK_ALL:
         return list(leaving)

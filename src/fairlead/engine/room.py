@@ -1,6 +1,6 @@
 """The snapshot together with what is promised in it: nominations and reservations.
 
-A nominated pod is placed in the snapshot while its victims are still there, so that nobody of its
+A nominated pod is placed in the snapshot while its victims are still there, so that no unit of its
 priority or lower takes the room that is being made. The subtle thing: for a unit of higher priority
 such a promise does not exist, so it is lifted while that unit is planned; and a pod that needs others
 near it must fit without the nominated ones too, because they may yet end up elsewhere.
@@ -44,7 +44,7 @@ class Nomination:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Nodes kept for a unit that has waited long; `ready_at` is when it should fit, None if nobody knows."""
+    """Nodes kept for a unit that has waited long; `ready_at` is when it should fit, if that is known."""
 
     unit: str
     priority: int
@@ -232,7 +232,7 @@ class Room:
             return self.snapshot.fits(cls, slot)
 
     def without_nominated(self, cls: PodClass) -> Bools | None:
-        """Where a class fits when nobody nominated is there; None when that makes no difference."""
+        """Where a class fits with no nominated pod there; None when that makes no difference."""
         if cls.affinity is None or not self.nominations:
             return None
         with self._without_nominated():

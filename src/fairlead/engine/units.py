@@ -52,7 +52,7 @@ class Unit:
 
     @property
     def deadline_s(self) -> int | None:
-        """How long it runs at most once started, None when nobody knows."""
+        """How long it runs at most once started, None when that is not known."""
         longest = 0
         for pod in self.members:
             if pod.spec.active_deadline_seconds is None:

@@ -189,7 +189,7 @@ class Binder:
             return _Found.OURS
         if pod.spec.node_name or pod.metadata.deletion_timestamp is not None or pod.spec.scheduling_gates:
             _log.warning("bind_lost", pod=bind.pod, node=bind.node, found=pod.spec.node_name or "no node")
-            # No message: nobody need be told, what the pod shows says it all.
+            # No message and no event: what the pod shows says it all.
             self._tell(BindFailed(bind.pod, bind.uid, bind.node))
             self._tell(Seen("Pod", self._trim(pod)))
             return _Found.OVER

@@ -1,6 +1,6 @@
 """What the core is yet to be told, in the order in which it happened; or only what is left of it.
 
-While nobody decides nothing but the latest of each object counts: `Latest` keeps one copy of that.
+While the scheduler does not lead, only the latest of each object counts: `Latest` keeps one copy of that.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Inbox:
         await self._empty.wait()
 
     def knock(self) -> None:
-        """Wake whoever waits, though there is nothing new."""
+        """Wake the waiting task, though there is nothing new."""
         self._some.set()
 
     async def wait(self, timeout_s: float | None) -> None:

@@ -118,7 +118,7 @@ class Reporting:
         return found
 
     def refused(self, evict: EvictPod, message: str, *, final: bool) -> None:
-        """An eviction was refused, for now or for good; whoever waits for it is told when it is for good."""
+        """An eviction was refused; if for good, the unit that waits for it is told."""
         _log.info("eviction_refused", pod=evict.pod, unit=evict.unit, reason=message, final=final)
         if not final or not evict.unit_id:
             return

@@ -1,7 +1,7 @@
 """The state machine: `handle(events, now)` gives the actions that follow, and `wake_at` when to ask again.
 
 Each call takes note of the events, ends what has run out of time, wakes the units that the events can
-help, and goes down the order until nobody is left who may be tried. What was asked for is assumed to
+help, and goes down the order until no unit is left that may be tried. What was asked for is assumed to
 happen until an event says otherwise. No change, no action: the same call again gives nothing.
 """
 
@@ -260,7 +260,7 @@ class Core:
 
 
 def _tells_all(pod: Pod) -> bool:
-    """Whether the pod says in everybody's terms that it wants no exclusive pod beside it."""
+    """Whether the pod says in Kubernetes' own terms that it wants no exclusive pod beside it."""
     labels, affinity = pod.metadata.labels, pod.spec.affinity
     anti = affinity.pod_anti_affinity if affinity is not None else None
     return EXCLUSIVE_LABEL in labels and any(

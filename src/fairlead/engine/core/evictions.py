@@ -58,7 +58,7 @@ class Evictions:
         return unit_id in self._waits
 
     def get(self, unit_id: str) -> Wait | None:
-        """A unit's wait, None when it waits for nobody."""
+        """A unit's wait, None when it waits for no pod to leave."""
         return self._waits.get(unit_id)
 
     def add(self, wait: Wait) -> None:

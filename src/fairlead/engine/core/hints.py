@@ -1,6 +1,6 @@
 """Which held units an event can help, so that the others are left alone.
 
-A node that appears or changes, or a pod that leaves one, helps whoever fits there now (or would, with
+A node that appears or changes, or a pod that leaves one, helps units that fit there now (or would, with
 lower pods gone). A pod that is placed helps only those who want company or evenness. What looks beyond
 its node may be helped by any pod that leaves.
 """
@@ -50,7 +50,7 @@ class Hints:
         self._budgets = True
 
     def anything(self) -> None:
-        """Something changed that may help anybody."""
+        """Something changed that may help any unit."""
         self._anything = True
 
     def help(self, lines: Sequence[Line], room: Room, preemption: Preemption) -> list[Line]:

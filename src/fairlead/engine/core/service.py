@@ -160,7 +160,7 @@ class Service:
     # Serving
 
     def serve(self) -> None:
-        """Go down the order until nobody is left who may be tried and every promise holds."""
+        """Go down the order until no unit is left that may be tried and every promise holds."""
         book = self.state.book
         while True:
             if book.active:
@@ -175,7 +175,7 @@ class Service:
                 break
 
     def _ask_policies(self) -> None:
-        """Queue pods anew whose policies send them elsewhere than before, or somewhere at last."""
+        """Queue pods again whose policies send them elsewhere than before, or somewhere at last."""
         pods, marks = self.state.book.refresh(self.now)
         self.actions += marks
         for uid, moved in pods.items():

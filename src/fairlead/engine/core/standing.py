@@ -1,7 +1,7 @@
 """Where a waiting pod stands: its unit, its place in the queue, who is ahead, what holds it back.
 
-Who holds a unit back is found by asking preemption as if nobody were protected: no priority, budget or
-scheduler name spares anybody but system pods. They are named, not evicted.
+The pods that hold a unit back are found by asking preemption as if no pod were protected: no priority,
+budget or scheduler name spares any but system pods. They are named, not evicted.
 """
 
 from __future__ import annotations

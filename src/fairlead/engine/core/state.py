@@ -169,7 +169,7 @@ class State:
         return self._uids.get(key, "")
 
     def ends_at(self, pod: Pod) -> float | None:
-        """When a placed pod must have ended, None when nobody knows."""
+        """When a placed pod must have ended, None when that is not known."""
         deadline_s = self._deadlines.get(pod.metadata.uid)
         start = pod.status.start_time
         return start.timestamp() + deadline_s if deadline_s is not None and start else None

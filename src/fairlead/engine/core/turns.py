@@ -26,8 +26,8 @@ _FEW, _MANY = 64, 16_384
 class Turns:
     """Places the next pods; its queue, planner and room are the core's.
 
-    Looking whose turn it is costs all lines, so after a look that placed nobody there is no other until
-    somebody was placed: a queue of pods that fit nowhere is gone through line by line.
+    Looking whose turn it is costs all lines, so after a look that placed no pod there is no other until
+    one was placed: a queue of pods that fit nowhere is gone through line by line.
     """
 
     def __init__(
@@ -47,8 +47,8 @@ class Turns:
     def serve(self, line: Line, now: float) -> Line | None:
         """Place the next pods, up to the first that finds no room.
 
-        Nothing may be promised or reserved, which makes the room differ from unit to unit, and nobody be
-        held whom a placed pod would wake. Returns the line whose run is to be gone on with, if any: none
+        Nothing may be promised or reserved, which makes the room differ from unit to unit, and no unit be
+        held that a placed pod would wake. Returns the line whose run is to be gone on with, if any: none
         is left where another's would begin.
         """
         if not self._worth_it or self._room.nominations or self._room.reservations:
