@@ -70,7 +70,7 @@ class Planner:
         self.preemption = preemption
 
     def run(self, cls: PodClass, units: Sequence[Unit], now: float) -> list[int]:
-        """Place single pods of one class and priority, in order, evicting none; -1 from the first that fails."""
+        """Place single pods of one class and priority in order, evicting none; -1 from the first failure."""
         first = units[0]
         with self.room.seen_by(first.id, first.priority):
             mask = self._mask(first, cls, now)
