@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
-from support.faults import Answer, Script
+from support.faults import Answer, Faithful, RequestFault, Script
 from support.manifests import budget
 from support.scheduler import InProcess, Shop, aside, in_process
 from support.units import pod, typed
@@ -48,17 +49,19 @@ async def test_the_victim_bears_the_condition_and_the_preemptor_the_nomination(o
     # The eviction is asked for twice, so that what is written in between can be seen.
     plan = Script(requests=[("/low/eviction", Answer(503, "ServiceUnavailable", retry_after="1"))])
     async with in_process(ours, plan) as running:
-        await aside(ours.bound, "low")
+        await aside(wait_ready, ours.cluster, "low", 1)
         with ours.cluster.wire.watch(ours.cluster.path("Pod")) as watch:
             await aside(ours.add, "high", priority=9)
             seen = await aside(
                 watch.until, lambda event: "nodeName" in event["object"]["spec"] and is_high(event)
             )
         assert any(is_high(event) and event["object"]["status"].get("nominatedNodeName") for event in seen)
-        assert any(condition(event["object"], "DisruptionTarget") for event in seen)
+        marked = [event["object"] for event in seen if condition(event["object"], "DisruptionTarget")]
+        # What others wrote stays beside it.
+        assert any(condition(one, "Ready") and condition(one, "fairlead.dev/Evicted") for one in marked)
         writes = running.ledger.writes
-        marked = next(index for index, write in enumerate(writes) if write.endswith("/low/status"))
-        assert marked < writes.index(next(write for write in writes if write.endswith("/low/eviction")))
+        at = next(index for index, write in enumerate(writes) if write.endswith("/low/status"))
+        assert at < writes.index(next(write for write in writes if write.endswith("/low/eviction")))
 
 
 def is_high(event: dict[str, Any]) -> bool:
@@ -105,6 +108,61 @@ async def test_a_pod_under_two_budgets_is_never_asked_and_the_preemptor_is_held(
         assert (await aside(ours.nodes_of))["low"]
         for event in await aside(ours.events, "high", "PreemptionRefused"):
             assert "more than one PodDisruptionBudget: one, two" in event["message"]
+
+
+async def test_an_eviction_that_the_api_server_will_never_grant_is_not_asked_for_again(ours: Shop):
+    await aside(full_node, ours, "low")
+    text = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+    refusal = Answer(500, "InternalError", message=text)
+    async with in_process(ours, Script(requests=[("/low/eviction", refusal)])) as running:
+        await aside(ours.bound, "low")
+        await aside(ours.add, "high", priority=9)
+        for event in await aside(ours.events, "high", "PreemptionRefused"):
+            assert text in event["message"]
+        await aside(ours.held, "high")
+        # Lower still, and served: had the eviction been put off, it would have been asked for by now.
+        await aside(ours.cluster.add_nodes, 1, cpu=1)
+        await aside(ours.bound, "low", "high")
+        assert len([write for write in running.ledger.writes if write.endswith("/low/eviction")]) == 1
+
+
+@dataclass
+class BindsTwo(Faithful):
+    """Lets two pods be bound and no others, and refuses the first deletion."""
+
+    bound: set[str] = field(default_factory=set)
+    refused: int = 0
+
+    def on_request(self, method: str, path: str) -> RequestFault | None:
+        if path.endswith("/binding"):
+            if path in self.bound or len(self.bound) < 2:
+                self.bound.add(path)
+                return None
+            return Answer(403, "Forbidden")
+        if method == "DELETE" and "/pods/" in path and not self.refused:
+            self.refused += 1
+            return Answer(403, "Forbidden")
+        return None
+
+
+async def test_members_of_a_gang_that_cannot_be_completed_are_let_go_though_that_is_refused_at_first(
+    ours: Shop,
+):
+    await aside(ours.cluster.add_nodes, 3, cpu=1)
+    plan = BindsTwo()
+    async with in_process(ours, plan, gangs__commitTimeout="1s"):
+        await aside(ours.deployment, "gang", 3, gang="g", annotations={"pod-group-min-member": "3"})
+
+        def bound() -> set[str]:
+            return {name for name, node in ours.nodes_of().items() if node}
+
+        first = await aside(ours.cluster.wait, lambda: bound() if len(bound()) == 2 else set(), "two members")
+
+        def are_gone() -> bool:
+            return not first & set(ours.nodes_of())
+
+        await aside(ours.cluster.wait, are_gone, "both members to be let go")
+    assert plan.refused == 1
 
 
 @pytest.mark.parametrize("others", [False, True])

@@ -45,6 +45,7 @@ class Gang:
     on their way out yet, `outdated` waiting members of an older revision of their workload, which do not
     count. `unusable` is what is wrong with members that wait but make no sense, `lacks` the API group of the
     PodGroup that its members wait for, `advice` what helps a gang that waits because of how it is declared.
+    `found_bound`: members were bound when they were first seen, so what came before is not known.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Gang:
     outdated: tuple[Pod, ...] = ()
     lacks: str = ""
     advice: str = ""
+    found_bound: bool = False
 
     @property
     def latched(self) -> bool:
@@ -99,6 +101,7 @@ class Gang:
 class _Record:
     pods: dict[str, Pod] = field(default_factory=dict)  # by uid
     started_with: int = 0
+    found_bound: bool = False  # whether members were bound when they were first seen, after a restart say
     departing: dict[str, None] = field(default_factory=dict)  # uids that are being evicted by themselves
     evicted: dict[str, None] = field(default_factory=dict)  # uids that an eviction of the gang covers
     covered: int = 0  # how many these were when it was decided
@@ -174,6 +177,7 @@ class Gangs:
             self._owners.controls(name, pod.metadata.controller.uid)
         record = self._records.setdefault(name, _Record())
         if uid not in record.pods and pod.spec.node_name:
+            record.found_bound = True
             self._take_over(name, record, pod)
         record.pods[uid] = pod
         self._touch(name)
@@ -300,7 +304,7 @@ class Gangs:
         record = self._records[name]
         if not record.evicted:
             record.evicted_from, record.begun, record.taken_over = record.started_with, False, False
-        record.started_with = 0
+        record.started_with, record.found_bound = 0, False
         record.evicted.update(dict.fromkeys(uids))
         record.covered = len(record.evicted)
         self.evicted[name] = None
@@ -452,6 +456,7 @@ class Gangs:
             tuple(outdated),
             lacks,
             advice,
+            record.found_bound,
         )
 
     def _current(self, pending: list[Pod]) -> tuple[list[Pod], list[Pod]]:

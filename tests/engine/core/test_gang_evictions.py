@@ -212,3 +212,32 @@ def test_the_standing_of_a_member_names_its_gang_as_users_do():
     world = running(None, node("n0", 4), pod_group("train", 2, "scheduling.volcano.sh/v1beta1"))
     world.add(pod("a", annotations={"scheduling.volcano.sh/group-name": "train"}))
     assert world.core.standing("default/a").unit == "default/train"
+
+
+def test_a_gang_that_waits_for_its_victims_may_vanish_at_once():
+    world = running(None, node("n0", 1), node("n1", 1), pod("x", on="n0"), pod("y", on="n1"))
+    world.tell(*(seen(member(name, priority=9)) for name in "ab"))
+    assert len(evictions(world)) == 2
+    world.tell(world.gone("default/a"), world.gone("default/b"))
+    assert world.core.state.room.nominations == {}
+    assert not any(map(world.core.confirms, evictions(world)))
+
+
+def test_a_mark_on_a_pod_that_leaves_or_is_done_is_left_alone():
+    world = two()
+    world.tell(seen(marked(member("a", on="n0", terminating=True))))
+    world.tell(seen(marked(member("b", on="n1", phase="Failed"))))
+    assert not [action for action in world.log if isinstance(action, SparePod)]
+
+
+def test_a_gang_whose_release_was_refused_is_released_again_however_long_its_members_have_run():
+    world = running(Settings(commit_timeout_s=10.0), node("n0", 1), node("n1", 1))
+    world.binds_fail = lambda bind: bind.pod == "default/b"
+    world.add(member("a", started=0), member("b"))
+    for _ in range(60):
+        world.now += 1
+        actions = world.tell()
+        refused = [action for action in actions if isinstance(action, ReleasePod | EvictPod)]
+        world.settle([action for action in actions if action not in refused])
+        world.settle(world.tell(*(EvictFailed(action.pod, action.uid, "no") for action in refused)))
+    assert len([action for action in world.log if isinstance(action, ReleasePod)]) > 1

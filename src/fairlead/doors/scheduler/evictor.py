@@ -289,7 +289,8 @@ class Evictor:
             )
             if refused is not None:
                 _log.warning("release_failed", pod=release.pod, unit=release.unit, reason=refused.message)
-                self._tell(EvictFailed(release.pod, release.uid, refused.message, unknown=refused.unknown))
+                # Others of the gang may have left: it is finished, with an eviction.
+                self._tell(EvictFailed(release.pod, release.uid, refused.message, unknown=True))
 
     def _refuse(self, evictions: Iterable[EvictPod], refused: EvictPod, failure: _Failure) -> None:
         """Tell the core of all that were not done; only the refused one may be refused for good."""

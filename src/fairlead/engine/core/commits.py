@@ -25,12 +25,12 @@ class Commits:
         self._deadlines.setdefault(gang, now + (timeout_s or self._timeout_s))
 
     def has_passed(self, gang: Gang, now: float) -> bool:
-        """Whether a gang whose clock does not run has bound members that all started longer ago than that."""
+        """Whether a gang was found with bound members that all started longer ago than a start may take."""
+        if not gang.found_bound or gang.name in self._deadlines:
+            return False
         limit_s = gang.schedule_timeout_s or self._timeout_s
         starts = [pod.status.start_time for pod in gang.running]
-        return gang.name not in self._deadlines and all(
-            start is not None and now - start.timestamp() > limit_s for start in starts
-        )
+        return all(start is not None and now - start.timestamp() > limit_s for start in starts)
 
     def end(self, gang: str) -> None:
         """All members are bound, or none."""
