@@ -134,7 +134,8 @@ def _statement(node: ast.stmt) -> Iterator[str]:
             yield "pass"
         case ast.Assign(targets=[ast.Attribute() | ast.Subscript()]):
             yield "pass"
-        case ast.Return(value=ast.expr()) if ast.unparse(node) != "return None":
+        # False instead of None makes no difference to callers; its own mutant is True.
+        case ast.Return(value=ast.expr()) if ast.unparse(node) not in ("return None", "return False"):
             yield "return None"
         case ast.Continue() | ast.Break():
             yield "break" if isinstance(node, ast.Continue) else "continue"
