@@ -231,3 +231,22 @@ def test_what_a_gang_was_promised_and_lost_is_not_kept_from_others():
     # The gang makes room, the more important pod takes it: the gang cannot start, the small pod can.
     assert world.evicted == ["default/low"]
     assert world.bound == {"default/high": "n", "default/small": "n"}
+
+
+def test_a_victim_that_finishes_by_itself_has_left():
+    world = running(None, node("n", cpu=1), pod("low", on="n"))
+    world.leaves_at_once = False
+    world.add(pod("high", priority=9))
+    assert "default/high" not in world.bound
+    world.add(pod("low", on="n", phase="Succeeded"))
+    assert world.bound == {"default/high": "n"}
+
+
+def test_a_held_pod_that_makes_no_sense_any_more_is_not_placed_as_it_was():
+    world = running(None, pod("a", 2))
+    broken = {"matchExpressions": [{"key": "k", "operator": "Near", "values": ["v"]}]}
+    near = [{"topologyKey": "zone", "labelSelector": broken}]
+    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": near}}
+    world.add(pod("a", 2, affinity=affinity))
+    assert "Near" in world.holds()["default/a"].message
+    assert world.add(node("n", cpu=4)).after(30).bound == {}
