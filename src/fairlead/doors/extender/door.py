@@ -7,7 +7,6 @@ are only assumed live in one memory: two replicas that answered at once would gi
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -21,7 +20,7 @@ from fairlead.doors.extender.deciding import Deciding
 from fairlead.doors.extender.metrics import Metrics
 from fairlead.doors.extender.nodes import NodesOfTiers
 from fairlead.doors.extender.reporting import PATIENCE_S, Calls
-from fairlead.doors.extender.server import Endpoint
+from fairlead.doors.extender.server import LARGEST, LIMIT, Endpoint
 from fairlead.doors.extender.tending import Tending
 from fairlead.doors.grouping import GroupsOfPods
 from fairlead.doors.leader import lead
@@ -53,11 +52,15 @@ class Settings:
     """How long a scheduler may take to call before that is reported."""
     client_ca_file: str = ""
     """Who signs the certificates that callers must show; "" is anybody."""
+    largest: int = LARGEST
+    """Bytes of a call with whole nodes."""
 
     def __post_init__(self) -> None:
         """Refuse at once what could not work later."""
         if bool(self.tls_cert_file) != bool(self.tls_key_file):
             raise BadInput("--tls-cert-file and --tls-key-file go together")
+        if self.largest < LIMIT:
+            raise BadInput(f"--max-body-size is less than what every call may have: {LIMIT // 2**20}Mi")
 
 
 class ExtenderDoor(Door):
@@ -102,6 +105,7 @@ class ExtenderDoor(Door):
             called=self._calls.called,
             decided=self._tending.look,
             certified_only=bool(settings.client_ca_file),
+            largest=settings.largest,
             clock=around.clock,
         )
         self._shown = Shown(ask=bool(settings.client_ca_file))
@@ -132,9 +136,9 @@ class ExtenderDoor(Door):
         """The verbs that kube-scheduler calls."""
         return self._endpoint.routes
 
-    def tls(self) -> ssl.SSLContext | None:
+    def tls(self) -> Shown | None:
         """Only with a certificate."""
-        return self._shown.context if self._files is not None else None
+        return self._shown if self._files is not None else None
 
     def checks(self) -> Mapping[str, str]:
         """Ready when everything was listed and the lease is ours."""

@@ -7,16 +7,15 @@ that contradicts the leader's.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Protocol
 
 import structlog
 from aiohttp import web
 
 from fairlead.client.clock import WALL_CLOCK, Clock
+from fairlead.doors.bodies import BODIES, Refused
 from fairlead.doors.extender import wire
 from fairlead.doors.extender.asks import Ask, Verdict
 from fairlead.doors.extender.deciding import Deciding
@@ -28,7 +27,7 @@ from fairlead.kube.pod import Pod
 from fairlead.policy.admission import cost_is_ours
 from fairlead.policy.groups import member_of
 
-__all__ = ["VERBS", "Endpoint"]
+__all__ = ["LARGEST", "LIMIT", "VERBS", "Endpoint"]
 
 _log = structlog.get_logger(__name__)
 
@@ -39,11 +38,10 @@ _UNSEEN = "node(s) that fairlead's watch has not shown yet"
 # Who is not listed has no points. In large clusters kube-scheduler takes longer to read a list of zeros
 # than we take to decide.
 _LISTED = 100
-LIMIT = 256 * 1024 * 1024
-"""Bytes of a body: without ``nodeCacheCapable`` every node comes with every call."""
-# kube-scheduler makes one call at a time, so who sends large bodies side by side is not it.
-_LARGE = 8 * 1024 * 1024
-_READ_S = 5.0  # kube-scheduler gives up by then
+LIMIT = 16 * 1024 * 1024
+"""Bytes of a body that names nodes; larger ones come with every node, and one at a time."""
+LARGEST = 64 * 1024 * 1024
+"""Bytes of a body with every node, unless configured."""
 _NO_CERTIFICATE = "calls are answered only with a client certificate of --client-ca-file"
 _JSON = {"Content-Type": "application/json"}
 
@@ -69,11 +67,13 @@ class Endpoint:
         called: Callable[[], None] = lambda: None,
         decided: Callable[[], None] = lambda: None,
         certified_only: bool = False,
+        largest: int = LARGEST,
         clock: Clock = WALL_CLOCK,
     ) -> None:
         """`called` hears of every call, `decided` of every answer to filter that refused.
 
-        With `certified_only`, nobody is answered who did not show a certificate.
+        With `certified_only`, nobody is answered who did not show a certificate. `largest` is how many bytes
+        a body may have that comes with every node.
         """
         self._deciding = deciding
         self._groups = groups
@@ -83,8 +83,8 @@ class Endpoint:
         self._called = called
         self._decided = decided
         self._certified_only = certified_only
+        self._largest = largest
         self._clock = clock
-        self._large = asyncio.Lock()
 
     @property
     def routes(self) -> tuple[web.RouteDef, ...]:
@@ -106,17 +106,19 @@ class Endpoint:
 
     async def _answer(self, verb: str, http: web.Request, decide: _Decide) -> web.Response:
         began = time.perf_counter()
-        status = 200
+        status, headers = 200, _JSON
         try:
             if self._certified_only and not certified(http):
-                raise _Unread(401, _NO_CERTIFICATE)
+                raise Refused(401, _NO_CERTIFICATE)
             self._check_open()
-            result, answer = await decide(await self._body(http))
+            async with http.app[BODIES].of(http, LIMIT, largest=self._largest) as body:
+                result, answer = await decide(body)
         except _Closed as error:
             result, answer, status = "unready", _error(verb, str(error)), 503
-        except _Unread as error:
+        except Refused as error:
             _log.info("call_refused", verb=verb, reason=str(error))
-            result, status = "malformed" if error.status != 401 else "unauthenticated", error.status
+            status, headers = error.status, _JSON | error.headers
+            result = {401: "unauthenticated", 503: "busy"}.get(status, "malformed")
             answer = _error(verb, str(error))
         except BadInput as error:
             _log.info("call_refused", verb=verb, reason=str(error)[:500])
@@ -127,31 +129,17 @@ class Endpoint:
         except Exception:  # noqa: BLE001 (whatever a pod makes us stumble over; the log has it all)
             _log.exception("not_decided", verb=verb)
             result, answer, status = "failed", _error(verb, "fairlead failed; its log says why"), 500
-        if result not in ("malformed", "unauthenticated"):
+        if result not in ("malformed", "unauthenticated", "busy"):
             self._called()  # whoever sends nonsense is no scheduler
         self._metrics.calls.labels(verb, result).inc()
         self._metrics.call_s.labels(verb).observe(time.perf_counter() - began)
-        response = web.Response(status=status, body=answer, headers=_JSON)
-        if result == "unready" or status in (401, 408, 413):
+        response = web.Response(status=status, body=answer, headers=headers)
+        if result == "unready" or status == 401:
             # Or kube-scheduler would keep the connection, and call us instead of who leads for ever.
             response.force_close()
         return response
 
-    async def _body(self, http: web.Request) -> bytes:
-        """What was sent: in time, not too much, and of what is large one at a time."""
-        length = http.content_length
-        if length is not None and length > LIMIT:
-            raise _Unread(413, f"the body has more than {LIMIT} bytes")
-        large = length is None or length > _LARGE
-        try:
-            async with asyncio.timeout(_READ_S), self._large if large else nullcontext():
-                return await http.read()
-        except TimeoutError as error:
-            raise _Unread(408, f"the body did not come within {_READ_S:g} s") from error
-        except web.HTTPRequestEntityTooLarge as error:
-            raise _Unread(413, f"the body has more than {LIMIT} bytes") from error
-
-    async def filter(self, body: bytes) -> tuple[str, bytes]:
+    async def filter(self, body: bytes | bytearray) -> tuple[str, bytes]:
         """What became of the call, and the answer."""
         args = wire.read_args(body)
         offered = args.names()
@@ -184,7 +172,7 @@ class Endpoint:
         )
         return "answered" if kept else "refused", wire.encode(answer)
 
-    async def prioritize(self, body: bytes) -> tuple[str, bytes]:
+    async def prioritize(self, body: bytes | bytearray) -> tuple[str, bytes]:
         """What became of the call, and the answer."""
         args = wire.read_args(body)
         offered = args.names()
@@ -202,7 +190,7 @@ class Endpoint:
         ]
         return "ungoverned" if ask is None else "answered", wire.encode(ranked)
 
-    async def preempt(self, body: bytes) -> tuple[str, bytes]:
+    async def preempt(self, body: bytes | bytearray) -> tuple[str, bytes]:
         """What became of the call, and the answer: victims stay as kube-scheduler chose them."""
         args = wire.read_preemption(body)
         candidates = args.candidates()
@@ -258,16 +246,8 @@ class _Closed(FairleadError):  # noqa: N818 (reads as what happened)
     """Another replica leads, or we do not know enough yet."""
 
 
-class _Unread(FairleadError):  # noqa: N818 (reads as what happened)
-    """A body that was not read to its end."""
-
-    def __init__(self, status: int, reason: str) -> None:
-        self.status = status
-        super().__init__(reason)
-
-
 class _Decide(Protocol):
-    async def __call__(self, body: bytes) -> tuple[str, bytes]: ...
+    async def __call__(self, body: bytes | bytearray) -> tuple[str, bytes]: ...
 
 
 def _error(verb: str, reason: str) -> bytes:

@@ -17,7 +17,7 @@ from fairlead.errors import FairleadError
 
 __all__ = ["LIMIT", "BadReview", "Request", "allowed", "read_review"]
 
-LIMIT = 12 * 1024 * 1024
+LIMIT = 8 * 1024 * 1024
 """Bytes of a review. API servers take objects of up to 3 MiB; a review may hold the old one too."""
 
 _VERSION, _KIND = "admission.k8s.io/v1", "AdmissionReview"
@@ -68,7 +68,7 @@ class _Review(msgspec.Struct, rename="camel"):
 _decode = msgspec.json.Decoder(_Review).decode
 
 
-def read_review(body: bytes) -> Request:
+def read_review(body: bytes | bytearray) -> Request:
     """The question in a body."""
     try:
         review = _decode(body)
