@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from fairlead.client.config import load
-from fairlead.doors.extender.server import LIMIT
+from fairlead.doors.extender.server import LARGEST
 from fairlead.kube.resources import known
 from fairlead.policy.names import DELETION_COST, POLICY_ANNOTATION, SLOT_ANNOTATION
 from fairlead.rig.processes import free_ports
@@ -425,7 +425,7 @@ def test_more_than_any_body_can_be_is_refused_unread_and_large_ones_are_not(aske
     asked.run()
     connection = http.client.HTTPConnection("127.0.0.1", asked.port, timeout=PATIENCE_S)
     connection.putrequest("POST", "/filter")
-    connection.putheader("Content-Length", str(LIMIT + 1))
+    connection.putheader("Content-Length", str(LARGEST + 1))
     connection.endheaders()
     answer = connection.getresponse()
     assert answer.status == 413
@@ -433,7 +433,7 @@ def test_more_than_any_body_can_be_is_refused_unread_and_large_ones_are_not(aske
     connection.close()
 
     names = asked.of_tier("on-demand")
-    nodes = [{"metadata": {"name": names[0], "annotations": {"a": "x" * 10_000_000}}}]
+    nodes = [{"metadata": {"name": names[0], "annotations": {"a": "x" * 20_000_000}}}]
     body = {"Pod": pod(asked), "Nodes": {"items": nodes}, "NodeNames": None}
     status, said = asked.post("filter", body)
     assert (status, said["Nodes"]["items"]) == (200, nodes)

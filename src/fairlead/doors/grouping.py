@@ -19,6 +19,7 @@ from fairlead.client.reflector import Reflector
 from fairlead.client.view import Added, Deleted, Event, Modified
 from fairlead.doors.owners import OwnersOfPods
 from fairlead.doors.policies import LivePolicies
+from fairlead.doors.references import LONGEST
 from fairlead.kube.meta import Object, ObjectMeta
 from fairlead.kube.node import Node
 from fairlead.kube.pod import Pod, PodSpec, PodStatus
@@ -347,7 +348,12 @@ class GroupsOfPods:
             creation_timestamp=meta.creation_timestamp,
             deletion_timestamp=meta.deletion_timestamp,
             labels=meta.labels,
-            annotations={name: meta.annotations[name] for name in _MARKS if name in meta.annotations},
+            annotations={
+                name: said
+                for name in _MARKS
+                # What is longer is not ours, and may be remembered after its pod is gone.
+                if (said := meta.annotations.get(name)) is not None and len(said) <= LONGEST
+            },
             owner_references=(controller,) if controller is not None else (),
         )
         node = pod.spec.node_name

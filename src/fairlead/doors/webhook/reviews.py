@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from fairlead.doors.references import LONGEST
 from fairlead.errors import FairleadError
 
 __all__ = ["LIMIT", "BadReview", "Request", "allowed", "read_review"]
@@ -80,9 +81,12 @@ def read_review(body: bytes | bytearray) -> Request:
         raise BadReview(f"{review.kind or '(no kind)'} {review.api_version} is not {_KIND} {_VERSION}")
     if review.request is None:
         raise BadReview("the review has no request")
-    if not review.request.uid:
+    request = review.request
+    if not request.uid:
         raise BadReview("the request has no uid")
-    return review.request
+    if max(map(len, (request.uid, request.namespace, request.name))) > LONGEST:
+        raise BadReview("the request has a longer uid, namespace or name than any object")
+    return request
 
 
 def allowed(uid: str, patch: Sequence[dict[str, Any]] = (), warnings: Sequence[str] = ()) -> bytes:
