@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.client.tls import client_context
+from fairlead.doors.bodies import DEFAULT_MEMORY, memory_limit
 from fairlead.doors.webhook.registration import PATH
 from fairlead.rig.processes import free_ports
 from support.admission import tiered
@@ -25,6 +26,8 @@ from support.reviews import review
 from support.wire import PATIENCE_S
 
 MIB = 1024 * 1024
+SHARE = (memory_limit() or DEFAULT_MEMORY) // 4
+"""What all bodies may take together."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,15 @@ class Port:
             answer = connection.getresponse()
             answer.read()
             return answer.status
+
+    def ask(self, call: Any = None) -> Any:
+        """What a call is answered with, which must be 200; the good one unless told."""
+        with contextlib.closing(self.http()) as connection:
+            connection.request("POST", self.path, json.dumps(call if call is not None else self.call))
+            answer = connection.getresponse()
+            body = answer.read()
+            assert answer.status == 200, body
+            return json.loads(body)
 
     def header(self, *lines: str) -> bytes:
         """The beginning of a call, up to the empty line that is yet to come."""

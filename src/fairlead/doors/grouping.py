@@ -10,7 +10,7 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fairlead.client.api import Client
@@ -79,6 +79,7 @@ class GroupsOfPods:
         shown: Callable[[GroupKey, Member, str], None] = lambda _key, _member, _node: None,
         left: Callable[[GroupKey, Member, bool], None] = lambda _key, _member, _gone: None,
         on_node: Callable[[Event[Node, dict[str, str]]], None] | None = None,
+        believed: Callable[[GroupKey, str, str], bool] = lambda _key, _uid, _token: True,
         alone: bool = False,
         rng: random.Random | None = None,
         clock: Clock = WALL_CLOCK,
@@ -88,7 +89,8 @@ class GroupsOfPods:
         `shown` and `left` hear of each pod: as it is now in its group, with its node unless it is finished,
         and that it is no longer in a group, and whether that is because it is gone. When policies change,
         every pod is shown anew and none is said to have left. `on_node` hears of all that happens to nodes,
-        so that nobody need watch them twice.
+        so that nobody need watch them twice. `believed` tells by group, UID and slot token whether a pod's
+        mark counts: a user can write one, too.
         Pods that are `alone` in their group and need no ledger are left out unless asked for.
         """
         self.owners = owners
@@ -97,6 +99,7 @@ class GroupsOfPods:
         self._changed = changed
         self._shown = shown
         self._left = left
+        self._believed = believed
         self._alone = alone
         self._clock = clock
         self._pods = Reflector(client, known("Pod"), _Pod, keep=_nothing, rng=rng, clock=clock)
@@ -108,6 +111,9 @@ class GroupsOfPods:
         )
         self._specs: dict[str, PodSpec] = {}  # one for all pods of a node
         self._seen: dict[str, Pod] = {}
+        self._awaited: dict[
+            str, list[asyncio.Future[None]]
+        ] = {}  # pods that a caller knows, and we do not yet
         self._key_of: dict[str, GroupKey] = {}
         self._members: dict[GroupKey, dict[str, Member]] = {}
         self._gone: dict[GroupKey, dict[str, float]] = {}
@@ -162,6 +168,39 @@ class GroupsOfPods:
             return None
         return Place(policy, workload, group_of(policy, workload, pod.metadata.labels))
 
+    async def when_shown(self, name: str, uid: str, patience_s: float) -> Pod | None:
+        """A pod by ``namespace/name`` as the watch shows it; None: it did not in time.
+
+        Cancelled, nothing is left of it.
+        """
+        deadline = asyncio.get_running_loop().time() + patience_s
+        while (pod := self._seen.get(name)) is None or pod.metadata.uid != uid:
+            arrival: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            waiting = self._awaited.setdefault(name, [])
+            waiting.append(arrival)
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await arrival
+            except TimeoutError:
+                return None
+            finally:
+                waiting.remove(arrival)
+                if not waiting and self._awaited.get(name) is waiting:
+                    del self._awaited[name]
+        return pod
+
+    def member(self, place: Place, pod: Pod) -> Member:
+        """A pod as its group sees it; a mark that is not believed is none."""
+        member = member_of(place.policy, pod, place.workload, self._labels)
+        if not member.token or self._believed(place.key, member.uid, member.token):
+            return member
+        return replace(member, token="", slot=None, tier=member.tier if member.placed else "")
+
+    def look_again(self, key: GroupKey) -> None:
+        """Which of a group's marks are believed may have changed."""
+        for name in list(self._members.get(key, ())):
+            self._put(name, self._seen[name])
+
     def tiers(self, place: Place, labels: Mapping[str, str], *, coming: bool = False) -> Tiers:
         """The policy's tiers with what budgets demand of the group, in which a pod with these labels is or,
         if it is `coming`, will be.
@@ -212,6 +251,9 @@ class GroupsOfPods:
         if isinstance(event, Added | Modified):
             self._seen[event.key] = pod = self._trimmed(event.object)
             self._put(event.key, pod)
+            for arrival in self._awaited.pop(event.key, ()):
+                if not arrival.done():
+                    arrival.set_result(None)
         elif isinstance(event, Deleted):
             self._seen.pop(event.key, None)
             self._leave(event.key, gone=True)
@@ -255,7 +297,7 @@ class GroupsOfPods:
             self._unnumbered.add(name)
         if pod.spec.node_name and self._labels(pod.spec.node_name) is None:
             self._nowhere.add(name)
-        member = member_of(place.policy, pod, place.workload, self._labels)
+        member = self.member(place, pod)
         members = self._members.setdefault(place.key, {})
         last = members.get(name)
         if last is not None and last.uid != member.uid:

@@ -22,6 +22,7 @@ from fairlead.doors.extender.nodes import NodesOfTiers
 from fairlead.doors.extender.reporting import PATIENCE_S, Calls
 from fairlead.doors.extender.server import LARGEST, LIMIT, Endpoint
 from fairlead.doors.extender.tending import Tending
+from fairlead.doors.extender.tokens import Tokens
 from fairlead.doors.grouping import GroupsOfPods
 from fairlead.doors.leader import lead
 from fairlead.doors.marks import LiveMarks
@@ -76,6 +77,7 @@ class ExtenderDoor(Door):
         self._marks = LiveMarks(around.client, around.policies, around.system_namespace, rng=rng, clock=clock)
         self._deciding = Deciding(self._nodes, self._marks.unavailable)
         self._owners = OwnersOfPods(around.client, rng=rng, clock=clock)
+        self._tokens = Tokens(around.client, self._ledger_changed, rng=rng, clock=clock)
         self._groups = GroupsOfPods(
             around.client,
             around.policies,
@@ -85,6 +87,7 @@ class ExtenderDoor(Door):
             shown=self._deciding.shown,
             left=self._deciding.left,
             on_node=self._on_node,
+            believed=self._tokens.known,
             alone=True,
             rng=rng,
             clock=clock,
@@ -99,6 +102,7 @@ class ExtenderDoor(Door):
         self._endpoint = Endpoint(
             self._deciding,
             self._groups,
+            self._tokens,
             self._metrics,
             closed=self._closed,
             claim_probe=self._claim_probe,
@@ -160,6 +164,7 @@ class ExtenderDoor(Door):
                 group.create_task(work)
                 for work in (
                     self._owners.run(),
+                    self._tokens.run(),
                     self._groups.run(),
                     self._marks.run(),
                     *(one.run() for one in (self._files, self._callers) if one is not None),
@@ -177,6 +182,7 @@ class ExtenderDoor(Door):
     async def _be_candidate(self) -> None:
         await self._around.policies.synced()
         await self._marks.synced()
+        await self._tokens.synced()
         await self._groups.synced()
         self._policies_changed()
         _log.info("synced", policies=len(self._groups.policies), groups=len(self._deciding.groups))
@@ -240,6 +246,9 @@ class ExtenderDoor(Door):
             unchanged = {one.name for one in policies if before.get(one.name) == one.spec}
             self._deciding.start_over(self._groups.each(), unchanged)
         self._tending.look()
+
+    def _ledger_changed(self, key: GroupKey) -> None:
+        self._groups.look_again(key)
 
     def _group_changed(self, key: GroupKey) -> None:
         self._tending.touch(key)

@@ -20,12 +20,12 @@ from fairlead.doors.extender import wire
 from fairlead.doors.extender.asks import Ask, Verdict
 from fairlead.doors.extender.deciding import Deciding
 from fairlead.doors.extender.metrics import Metrics
+from fairlead.doors.extender.tokens import Tokens
 from fairlead.doors.grouping import GroupsOfPods
 from fairlead.doors.shown import certified
 from fairlead.errors import BadInput, FairleadError
-from fairlead.kube.pod import Pod
 from fairlead.policy.admission import cost_is_ours
-from fairlead.policy.groups import member_of
+from fairlead.policy.groups import read_mark
 
 __all__ = ["LARGEST", "LIMIT", "VERBS", "Endpoint"]
 
@@ -42,6 +42,8 @@ LIMIT = 16 * 1024 * 1024
 """Bytes of a body that names nodes; larger ones come with every node, and one at a time."""
 LARGEST = 64 * 1024 * 1024
 """Bytes of a body with every node, unless configured."""
+_SHOWN_S = 1.0  # how long our watch may be behind kube-scheduler's
+_SAID = 253
 _NO_CERTIFICATE = "calls are answered only with a client certificate of --client-ca-file"
 _JSON = {"Content-Type": "application/json"}
 
@@ -60,6 +62,7 @@ class Endpoint:
         self,
         deciding: Deciding,
         groups: GroupsOfPods,
+        tokens: Tokens,
         metrics: Metrics,
         *,
         closed: Callable[[], str],
@@ -77,6 +80,7 @@ class Endpoint:
         """
         self._deciding = deciding
         self._groups = groups
+        self._tokens = tokens
         self._metrics = metrics
         self._closed = closed
         self._claim_probe = claim_probe
@@ -123,13 +127,16 @@ class Endpoint:
         except BadInput as error:
             _log.info("call_refused", verb=verb, reason=str(error)[:500])
             result, answer, status = "malformed", _error(verb, str(error)[:500]), 400
+        except _Unshown as error:
+            _log.info("call_refused", verb=verb, reason=str(error))
+            result, answer, status = "unshown", _error(verb, str(error)), 503
         except FairleadError as error:
             _log.warning("not_decided", verb=verb, reason=str(error))
             result, answer, status = "failed", _error(verb, str(error)), 503
         except Exception:  # noqa: BLE001 (whatever a pod makes us stumble over; the log has it all)
             _log.exception("not_decided", verb=verb)
             result, answer, status = "failed", _error(verb, "fairlead failed; its log says why"), 500
-        if result not in ("malformed", "unauthenticated", "busy"):
+        if result not in ("malformed", "unauthenticated", "busy", "unshown"):
             self._called()  # whoever sends nonsense is no scheduler
         self._metrics.calls.labels(verb, result).inc()
         self._metrics.call_s.labels(verb).observe(time.perf_counter() - began)
@@ -204,21 +211,34 @@ class Endpoint:
         return result, wire.encode(wire.PreemptionResult(candidates))
 
     async def _ask(self, asking: wire.AskingPod | None) -> Ask | None:
-        """Where the pod belongs; None: no policy governs it."""
+        """Where the pod belongs; None: no policy governs it.
+
+        The pod as our watch shows it, whatever the call says of it: slots are counted for pods that exist.
+        """
         assert asking is not None  # checked when it was read
-        pod = Pod(metadata=asking.metadata)
-        namespace = asking.metadata.namespace
+        called = asking.metadata
+        if not len(self._groups.policies):
+            return None
+        pod = await self._groups.when_shown(called.key, called.uid, _SHOWN_S)
+        if pod is None:
+            raise _Unshown(
+                f"fairlead's watch has not shown pod {called.key[:_SAID]} ({called.uid[:_SAID]}) yet"
+            )
+        namespace = pod.metadata.namespace
         await self._groups.owners.learn(pod, namespace)
-        self._check_open()  # that may have taken seconds
         place = self._groups.place(pod, namespace)
+        if place is not None and (mark := read_mark(pod.metadata.annotations)) is not None and mark.token:
+            await self._tokens.look_up(place.key, called.uid, mark.token)
+            place = self._groups.place(pod, namespace)
+        self._check_open()  # that may have taken seconds
         if place is None:
             return None
         return Ask(
-            member_of(place.policy, pod, place.workload, lambda _: None),
+            self._groups.member(place, pod),
             namespace,
             place,
-            self._groups.tiers(place, asking.metadata.labels),
-            costed=not cost_is_ours(asking.metadata.annotations),
+            self._groups.tiers(place, pod.metadata.labels),
+            costed=not cost_is_ours(called.annotations),
         )
 
     def _check_open(self) -> None:
@@ -244,6 +264,10 @@ class Endpoint:
 
 class _Closed(FairleadError):  # noqa: N818 (reads as what happened)
     """Another replica leads, or we do not know enough yet."""
+
+
+class _Unshown(FairleadError):  # noqa: N818 (reads as what happened)
+    """A pod that does not exist, or is newer than what our watch has shown."""
 
 
 class _Decide(Protocol):
