@@ -111,9 +111,8 @@ def test_pods_that_do_not_exist_take_no_slots(asked: Extended) -> None:
 
     body = {"Pod": made, "Nodes": None, "NodeNames": names}
     assert asked.post("filter", body)[1]["NodeNames"] == asked.of_tier("on-demand"), "the first slot"
-    asked.cluster.wait(
-        lambda: "fairlead_extender_assumed_slots 1.0" in asked.read("/metrics")[1], "one slot to be assumed"
-    )
+    body = {"Pod": pod(asked, "web-2"), "Nodes": None, "NodeNames": names}
+    assert asked.post("filter", body)[1]["NodeNames"] == asked.of_tier("spot"), "the second"
 
 
 def test_what_a_call_says_of_a_pod_is_not_believed(asked: Extended) -> None:

@@ -12,6 +12,7 @@ import logging
 import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from typing import Any
 
 import structlog
 from aiohttp import web
@@ -29,9 +30,22 @@ _log = structlog.get_logger(__name__)
 _BACKLOG = 1024
 _LINGER_S = 2.0  # how long what is sent after a refusal is discarded, so that the sender reads the refusal
 _HEADERS = 64
-# aiohttp writes a traceback for every request that is no HTTP; those are the caller's mistakes.
-_silent = logging.getLogger("fairlead.http")
-_silent.setLevel(logging.CRITICAL + 1)
+
+
+class _Silent(logging.Logger):
+    """Says nothing of requests that are no HTTP: those are the caller's mistakes.
+
+    aiohttp would write a traceback for each, and keeps it in a cycle with what it is about: cut here, or the
+    memory of a connection would wait for the garbage collector.
+    """
+
+    def exception(self, msg: object, *args: object, exc_info: object = None, **_: Any) -> None:
+        error = exc_info if isinstance(exc_info, BaseException) else None
+        while error is not None:
+            error.__traceback__ = None
+            error = error.__context__
+
+    debug = exception
 
 
 @asynccontextmanager
@@ -81,7 +95,7 @@ async def serving(
         auto_decompress=False,
         lingering_time=_LINGER_S,
         max_headers=_HEADERS,
-        logger=_silent,
+        logger=_Silent("fairlead.http"),
     )
 
     def make() -> web.RequestHandler:
