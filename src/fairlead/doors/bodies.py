@@ -31,8 +31,9 @@ _PATIENCE_S = 1.0  # how long a request waits for memory
 _SLOW_S = 1.0  # a body that comes for longer may be given up for others
 _LOOK_S = 0.1
 _RETRY_S = "1"
-# What Python takes for a value in JSON, and for an object, at most.
-_VALUE, _OBJECT = 128, 240
+# What Python takes for a value in JSON, and for an object besides; where only some fields are read, for one
+# that is read.
+_VALUE, _OBJECT, _READ = 128, 240, 80
 
 
 class Refused(FairleadError):  # noqa: N818 (reads as what happened)
@@ -82,11 +83,12 @@ class Bodies:
 
     @asynccontextmanager
     async def of(
-        self, http: web.Request, limit: int, *, largest: int = 0
+        self, http: web.Request, limit: int, *, largest: int = 0, typed: bool = False
     ) -> AsyncIterator[bytes | bytearray]:
         """The body of a request of up to `limit` bytes; it counts until the context ends.
 
-        A body whose header says that it is larger, up to `largest` bytes, must be alone: others wait.
+        A body whose header says that it is larger, up to `largest` bytes, must be alone: others wait. Of a
+        `typed` one only the fields that are needed become values.
         Refused where there is none to be had.
         """
         length = http.content_length
@@ -100,8 +102,7 @@ class Bodies:
             body = _Body(asyncio.get_running_loop().time(), asyncio.timeout(self._deadline_s))
             stack.callback(self._release, body)
             found = await self._read(http, body, most)
-            if not alone:
-                await self._take(body, _unfolded(found))
+            await self._take(body, _unfolded(found, typed=typed))
             yield found
 
     async def _alone(self, stack: AsyncExitStack) -> None:
@@ -209,6 +210,7 @@ def _number(file: Path) -> int | None:
     return int(text) if re.fullmatch(r"\d{1,15}", text) else None
 
 
-def _unfolded(body: bytes | bytearray) -> int:
-    """What the values of a JSON text take in memory, at most."""
-    return _VALUE * (body.count(b",") + body.count(b"[")) + (_VALUE + _OBJECT) * body.count(b"{")
+def _unfolded(body: bytes | bytearray, *, typed: bool) -> int:
+    """What the values of a JSON text take in memory, about, and not much more."""
+    values = body.count(b",") + body.count(b"[")
+    return _READ * values if typed else _VALUE * values + (_VALUE + _OBJECT) * body.count(b"{")

@@ -115,7 +115,7 @@ class Endpoint:
             if self._certified_only and not certified(http):
                 raise Refused(401, _NO_CERTIFICATE)
             self._check_open()
-            async with http.app[BODIES].of(http, LIMIT, largest=self._largest) as body:
+            async with http.app[BODIES].of(http, LIMIT, largest=self._largest, typed=True) as body:
                 result, answer = await decide(body)
         except _Closed as error:
             result, answer, status = "unready", _error(verb, str(error)), 503
