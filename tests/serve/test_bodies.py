@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 from pathlib import Path
 
 import aiohttp
@@ -110,13 +111,13 @@ async def test_bodies_beyond_the_ordinary_limit_are_read_one_at_a_time() -> None
         aiohttp.ClientSession() as session,
         asyncio.timeout(PATIENCE_S),
     ):
-        first = asyncio.create_task(session.post(f"{url}/?hold", data=body))
+        first = asyncio.create_task(session.post(f"{url}/?hold", data=io.BytesIO(body)))
         await reading.held.wait()
-        async with session.post(url, data=body) as answer:
+        async with session.post(url, data=io.BytesIO(body)) as answer:
             assert answer.status == 503
-        async with session.post(url, data=body[:MIB]) as answer:
+        async with session.post(url, data=io.BytesIO(body[:MIB])) as answer:
             assert answer.status == 200
         reading.free.set()
         assert (await first).status == 200
-        async with session.post(url, data=b" " * (2 * MIB + 1)) as answer:
+        async with session.post(url, data=io.BytesIO(b" " * (2 * MIB + 1))) as answer:
             assert answer.status == 413
