@@ -19,7 +19,7 @@ from fairlead.client.reflector import Reflector
 from fairlead.client.view import Added, Deleted, Event, Modified
 from fairlead.doors.owners import OwnersOfPods
 from fairlead.doors.policies import LivePolicies
-from fairlead.doors.references import LONGEST
+from fairlead.doors.references import LONGEST, keep_newest
 from fairlead.kube.meta import Object, ObjectMeta
 from fairlead.kube.node import Node
 from fairlead.kube.pod import Pod, PodSpec, PodStatus
@@ -48,6 +48,7 @@ _MARKS = (
     "kubernetes.io/config.mirror",
 )
 _TIERS_KEPT = 1000  # one for each policy, demand and number of pods
+_SPECS = 100_000
 _AWAY = 10_000  # so many nodes that went are remembered
 _REMEMBERED_S = 2 * EXPIRY_S  # after that a ledger's slot has expired anyhow
 
@@ -402,6 +403,7 @@ class GroupsOfPods:
         spec = self._specs.get(node)
         if spec is None:
             spec = self._specs[node] = PodSpec(node_name=node)
+            keep_newest(self._specs, _SPECS)  # a pod may name a node that never was
         return Pod(kept, spec, _PHASES.get(pod.status.phase, _RUNNING))
 
 
