@@ -374,7 +374,7 @@ async def _serve_idle(pair: bytes) -> None:
     endpoint = Endpoint(_do_nothing, metrics)
     endpoint.open()
     async with serving(
-        "127.0.0.1:0", checks=dict, metrics=metrics.text, routes=endpoint.routes, tls=shown.context
+        "127.0.0.1:0", checks=dict, metrics=metrics.text, routes=endpoint.routes, tls=shown
     ) as url:
         print(json.dumps({"event": "listening", "url": url}), flush=True)
         await asyncio.Event().wait()

@@ -7,6 +7,7 @@ import http.client
 import json
 import random
 import ssl
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,16 +16,23 @@ import pytest
 import yaml
 
 from fairlead.client.config import load
-from fairlead.doors.extender.server import LIMIT
+from fairlead.doors.extender.server import LARGEST
 from fairlead.kube.resources import known
-from fairlead.policy.names import DELETION_COST, POLICY_ANNOTATION, SLOT_ANNOTATION
+from fairlead.policy.groups import GroupKey
+from fairlead.policy.ledger import Entry, Ledger
+from fairlead.policy.names import (
+    DELETION_COST,
+    LEDGERS,
+    POLICY_ANNOTATION,
+    SLOT_ANNOTATION,
+    TOKEN_ANNOTATION,
+)
 from fairlead.rig.processes import free_ports
 from support.cluster import Cluster
 from support.door import DoorProcess, kubeconfig_of
 from support.extender import Extended, extended
 from support.faults import Faithful, FaultProxy, RequestFault
 from support.manifests import pod as manifest
-from support.manifests import replica_set
 from support.policies import add_policy, plain_policy, serve_policies
 from support.wire import PATIENCE_S
 
@@ -38,28 +46,24 @@ def asked(cluster: Cluster) -> Iterator[Extended]:
 
 
 def pod(corner: Extended, name: str = "web-1", **metadata: Any) -> dict[str, Any]:
-    metadata = {"name": name, "namespace": corner.cluster.namespace, "uid": f"uid-{name}", **metadata}
-    return {"metadata": metadata, "spec": {"containers": []}, "status": {}}
+    """A pod that the cluster has, and that no scheduler takes."""
+    made = corner.cluster.try_create(manifest(name, spec={"schedulerName": "nobody"}, **metadata))
+    return made.ok() if made.status == 201 else corner.cluster.get("Pod", name)
 
 
-def owned(corner: Extended, replicas: int = 10) -> dict[str, Any]:
-    """Metadata of a pod of a ReplicaSet that the cluster has, and makes no pods of its own for."""
-    made = replica_set("web", replicas, pods=corner.here({"schedulerName": "nobody"}))
-    found = corner.cluster.try_create(made)
-    uid = (found.ok() if found.status == 201 else corner.cluster.get("ReplicaSet", "web"))["metadata"]["uid"]
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": uid, "controller": True}
-    return {"ownerReferences": [owner], "labels": {"app": "web"}}
+def shared(corner: Extended, **spec: Any) -> dict[str, Any]:
+    """A policy under which all pods of the test share their slots."""
+    return corner.policy(groupBy="policy", **spec)
 
 
 def test_filter_returns_the_names_of_one_tier(asked: Extended) -> None:
     asked.nodes()
-    asked.run()
+    asked.run(shared(asked))
     names = asked.of_tier("spot") + asked.of_tier("on-demand")
-    metadata = owned(asked)
 
     tiers = []
     for number in range(10):
-        body = {"Pod": pod(asked, f"web-{number}", **metadata), "Nodes": None, "NodeNames": names}
+        body = {"Pod": pod(asked, f"web-{number}"), "Nodes": None, "NodeNames": names}
         status, answer = asked.post("filter", body)
         assert status == 200
         assert answer["Nodes"] is None
@@ -84,14 +88,63 @@ def test_whole_nodes_are_answered_with_the_same_nodes(asked: Extended) -> None:
 
 def test_a_pod_that_no_policy_governs_may_go_anywhere(asked: Extended) -> None:
     asked.nodes(1, 1)
-    asked.run()
+    asked.run(asked.policy(match={"namespaces": ["elsewhere"]}))
     names = asked.of_tier("spot") + asked.of_tier("on-demand")
-    stranger = pod(asked) | {"metadata": {"name": "a", "namespace": "elsewhere", "uid": "u"}}
+    body = {"Pod": pod(asked), "Nodes": None, "NodeNames": names}
 
-    status, answer = asked.post("filter", {"Pod": stranger, "Nodes": None, "NodeNames": names})
+    status, answer = asked.post("filter", body)
     assert (status, answer["NodeNames"]) == (200, names)
-    status, answer = asked.post("prioritize", {"Pod": stranger, "Nodes": None, "NodeNames": names})
+    status, answer = asked.post("prioritize", body)
     assert answer == [{"Host": name, "Score": 0} for name in names]
+
+
+def test_pods_that_do_not_exist_take_no_slots(asked: Extended) -> None:
+    asked.nodes(1, 1)
+    asked.run(shared(asked))
+    names = asked.of_tier("spot") + asked.of_tier("on-demand")
+    made = pod(asked)
+    for change in ({"name": "web-2"}, {"uid": "another"}, {"namespace": "elsewhere"}):
+        stranger = made | {"metadata": made["metadata"] | change}
+        for verb in ("filter", "prioritize"):
+            status, _ = asked.post(verb, {"Pod": stranger, "Nodes": None, "NodeNames": names})
+            assert status == 503
+
+    body = {"Pod": made, "Nodes": None, "NodeNames": names}
+    assert asked.post("filter", body)[1]["NodeNames"] == asked.of_tier("on-demand"), "the first slot"
+    body = {"Pod": pod(asked, "web-2"), "Nodes": None, "NodeNames": names}
+    assert asked.post("filter", body)[1]["NodeNames"] == asked.of_tier("spot"), "the second"
+
+
+def test_what_a_call_says_of_a_pod_is_not_believed(asked: Extended) -> None:
+    asked.nodes(1, 1)
+    asked.run(shared(asked, match={"namespaces": [asked.cluster.namespace], "labels": {"tier": "web"}}))
+    names = asked.of_tier("spot") + asked.of_tier("on-demand")
+    made = pod(asked, labels={"tier": "web"})
+    changed = made | {"metadata": made["metadata"] | {"labels": {}, "annotations": marks("7", "0")}}
+    body = {"Pod": changed, "Nodes": None, "NodeNames": names}
+
+    assert asked.post("filter", body)[1]["NodeNames"] == asked.of_tier("on-demand")
+
+
+def test_a_slot_token_counts_only_if_the_ledger_has_it(asked: Extended) -> None:
+    serve_policies(asked.cluster)
+    asked.nodes(1, 1)
+    asked.run(shared(asked))
+    names = asked.of_tier("spot") + asked.of_tier("on-demand")
+    ledger = Ledger(
+        GroupKey("web", asked.cluster.namespace, "*"), (Entry(4, "spot", "given", time.time()),)
+    ).to_object()
+    asked.cluster.wire.request("POST", LEDGERS.path(asked.cluster.namespace), ledger).ok()
+    real, forged = (
+        pod(asked, name, annotations=marks("4", "-4") | {TOKEN_ANNOTATION: token})
+        for name, token in (("real", "given"), ("forged", "made-up"))
+    )
+
+    for _ in range(2):
+        answer = asked.post("filter", {"Pod": forged, "Nodes": None, "NodeNames": names})[1]
+        assert answer["NodeNames"] == asked.of_tier("on-demand"), "the first slot, not any node"
+    answer = asked.post("filter", {"Pod": real, "Nodes": None, "NodeNames": names})[1]
+    assert answer["NodeNames"] == names, "its affinity says where it may go"
 
 
 def test_no_node_of_the_tier_on_offer_is_explained_node_by_node(asked: Extended) -> None:
@@ -148,8 +201,8 @@ def test_whatever_comes_as_a_body_gets_a_clean_answer(
     }
     rng = random.Random(7)
     connection = http.client.HTTPConnection("127.0.0.1", asked.port, timeout=PATIENCE_S)
-    seen = {200: 0, 400: 0}
-    for _ in range(count(300, 5000)):
+    seen = {200: 0, 400: 0, 503: 0}  # the last: a pod that does not exist
+    for _ in range(count(200, 2000)):
         verb = rng.choice(list(good))
         connection.request("POST", f"/{verb}", spoilt(good[verb], rng))
         answer = connection.getresponse()
@@ -232,16 +285,15 @@ def test_a_pod_that_was_refused_before_we_saw_that_there_is_room_asks_again(aske
 def test_another_policy_changes_nothing_of_what_was_answered(asked: Extended) -> None:
     serve_policies(asked.cluster)
     asked.nodes()
-    asked.run()
+    asked.run(shared(asked))
     names = asked.of_tier("spot") + asked.of_tier("on-demand")
-    metadata = owned(asked)
 
     tiers = []
     for number in range(10):
         if number == 5:
             add_policy(asked.cluster, plain_policy("late", match={"namespaces": ["elsewhere"]}))
             asked.replicas[0].wait_for("policy")
-        body = {"Pod": pod(asked, f"web-{number}", **metadata), "Nodes": None, "NodeNames": names}
+        body = {"Pod": pod(asked, f"web-{number}"), "Nodes": None, "NodeNames": names}
         kept = asked.post("filter", body)[1]["NodeNames"]
         tiers += [tier for tier in ("spot", "on-demand") if kept == asked.of_tier(tier)]
     assert (tiers.count("on-demand"), tiers.count("spot")) == (3, 7)
@@ -345,11 +397,11 @@ def test_one_replica_answers_and_the_other_stands_by(asked: Extended) -> None:
 
 def test_one_pod_waits_for_a_tier_that_lost_its_last_node_once_its_cool_down_is_over(asked: Extended) -> None:
     asked.nodes()
-    asked.run(asked.policy(fallback={"after": "5s", "coolDown": "3s"}))
-    metadata, left = owned(asked), asked.of_tier("on-demand")
+    asked.run(shared(asked, fallback={"after": "5s", "coolDown": "3s"}))
+    left = asked.of_tier("on-demand")
 
     def refused(name: str) -> bool:
-        body = {"Pod": pod(asked, name, **metadata), "Nodes": None, "NodeNames": left}
+        body = {"Pod": pod(asked, name), "Nodes": None, "NodeNames": left}
         status, answer = asked.post("filter", body)
         assert status == 200
         assert answer["NodeNames"] in ([], left)
@@ -376,18 +428,18 @@ def test_one_pod_waits_for_a_tier_that_lost_its_last_node_once_its_cool_down_is_
 
 def test_a_lost_tier_whose_mark_somebody_took_away_is_waited_for(asked: Extended) -> None:
     asked.nodes()
-    asked.run()
+    asked.run(shared(asked))
     for name in asked.of_tier("spot"):
         asked.cluster.delete("Node", name)
     asked.replicas[0].wait_for("marks")
     path = known("ConfigMap").path(asked.system, "fairlead-policy-web")
     none = {"data": {"marks": "{}"}}
     asked.cluster.wire.request("PATCH", path, none, content_type="application/merge-patch+json").ok()
-    metadata, left = owned(asked), asked.of_tier("on-demand")
+    left = asked.of_tier("on-demand")
     fresh = (f"web-{number}" for number in range(1000))
 
     def refused() -> bool:
-        body = {"Pod": pod(asked, next(fresh), **metadata), "Nodes": None, "NodeNames": left}
+        body = {"Pod": pod(asked, next(fresh)), "Nodes": None, "NodeNames": left}
         return bool(asked.post("filter", body)[1]["NodeNames"] == [])
 
     asked.cluster.wait(refused, "a pod to wait for the tier")
@@ -397,11 +449,11 @@ def test_a_lost_tier_whose_mark_somebody_took_away_is_waited_for(asked: Extended
 def test_a_tier_that_was_cordoned_before_the_extender_came_is_passed_over(asked: Extended) -> None:
     asked.nodes()
     asked.cordon("spot", True)
-    asked.run()
+    asked.run(shared(asked))
     asked.replicas[0].wait_for("marks")
-    metadata, left = owned(asked), asked.of_tier("on-demand")
+    left = asked.of_tier("on-demand")
     for number in range(5):
-        body = {"Pod": pod(asked, f"web-{number}", **metadata), "Nodes": None, "NodeNames": left}
+        body = {"Pod": pod(asked, f"web-{number}"), "Nodes": None, "NodeNames": left}
         assert asked.post("filter", body)[1]["NodeNames"] == left
 
 
@@ -425,7 +477,7 @@ def test_more_than_any_body_can_be_is_refused_unread_and_large_ones_are_not(aske
     asked.run()
     connection = http.client.HTTPConnection("127.0.0.1", asked.port, timeout=PATIENCE_S)
     connection.putrequest("POST", "/filter")
-    connection.putheader("Content-Length", str(LIMIT + 1))
+    connection.putheader("Content-Length", str(LARGEST + 1))
     connection.endheaders()
     answer = connection.getresponse()
     assert answer.status == 413
@@ -433,7 +485,7 @@ def test_more_than_any_body_can_be_is_refused_unread_and_large_ones_are_not(aske
     connection.close()
 
     names = asked.of_tier("on-demand")
-    nodes = [{"metadata": {"name": names[0], "annotations": {"a": "x" * 10_000_000}}}]
+    nodes = [{"metadata": {"name": names[0], "annotations": {"a": "x" * 20_000_000}}}]
     body = {"Pod": pod(asked), "Nodes": {"items": nodes}, "NodeNames": None}
     status, said = asked.post("filter", body)
     assert (status, said["Nodes"]["items"]) == (200, nodes)

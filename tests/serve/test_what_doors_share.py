@@ -81,7 +81,7 @@ class TestCertificatesFromFiles:
         files = Files(str(tmp_path / "tls.crt"), str(tmp_path / "tls.key"), None, show, look_s=0.02)
         await files.first()
         async with (
-            serving("127.0.0.1:0", checks=dict, metrics=bytes, tls=shown.context) as url,
+            serving("127.0.0.1:0", checks=dict, metrics=bytes, tls=shown) as url,
             asyncio.TaskGroup() as group,
         ):
             following = group.create_task(files.run())

@@ -114,7 +114,7 @@ async def guarded(
             checks=dict,
             metrics=metrics.text,
             routes=answering.routes,
-            tls=shown.context,
+            tls=shown,
         ) as url,
         AsyncExitStack() as stack,
     ):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
+import socket
 import ssl
 import subprocess
 import sys
@@ -61,13 +63,15 @@ async def test_a_certificate_of_somebody_else_ends_the_handshake() -> None:
             await stranger.get(url + "/livez")
 
 
-async def test_another_authority_is_believed_from_the_next_connection_on() -> None:
+async def test_another_authority_is_believed_at_once_and_the_former_no_longer() -> None:
     old, new = Authority(), Authority()
     async with guarded(nothing, old) as (shown, session, url):
         early, late = session(old.client(API_SERVER)), session(new.client(API_SERVER))
         await Caller(early, url).ask(review(pod("a")))
         shown.trust(new.pair.public.decode())
         await Caller(late, url).ask(review(pod("a")))
+        with pytest.raises(aiohttp.ClientError):
+            await Caller(early, url).ask(review(pod("a")))  # on the connection that it had
         with pytest.raises(aiohttp.ClientError):
             await session(old.client(API_SERVER)).get(url + "/livez")
 
@@ -78,6 +82,50 @@ async def test_another_authority_is_believed_from_the_next_connection_on() -> No
         shown.show(Authority().server(["localhost"], ["127.0.0.1"]))
         with pytest.raises(aiohttp.ClientError):
             await session(old.client(API_SERVER)).get(url + "/livez")
+
+
+async def test_what_is_being_answered_when_authorities_change_is_answered_to_its_end() -> None:
+    old, new = Authority(), Authority()
+    asked, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slowly(obj: dict[str, Any], namespace: str, *, dry_run: bool) -> Answer:
+        asked.set()
+        await go_on.wait()
+        return Answer()
+
+    async with guarded(slowly, old) as (shown, session, url):
+        early = Caller(session(old.client(API_SERVER)), url)
+        call = asyncio.create_task(early.ask(review(pod("a"))))
+        await asked.wait()
+        shown.trust(new.pair.public.decode())
+        go_on.set()
+        await call
+        with pytest.raises(aiohttp.ClientError):
+            await early.ask(review(pod("a")))
+
+
+async def test_no_session_outlives_its_connection() -> None:
+    callers = Authority()
+    async with guarded(nothing, callers) as (_, _session, url):
+        port = int(url.rpartition(":")[2])
+        pair = callers.client(API_SERVER)
+        trusting = client_context(verify=False, certificate=(pair.public.decode(), pair.private.decode()))
+
+        def tickets() -> bool:
+            with (
+                socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as plain,
+                trusting.wrap_socket(plain) as connection,
+            ):
+                connection.sendall(b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+                while connection.recv(4096):
+                    pass
+                assert connection.version() == "TLSv1.3"
+                return connection.session is not None and connection.session.has_ticket
+
+        assert not await asyncio.to_thread(tickets)
+        trusting.maximum_version = ssl.TLSVersion.TLSv1_2
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            await asyncio.to_thread(tickets)
 
 
 def test_a_file_without_certificates_is_refused_at_once(tmp_path: Path) -> None:

@@ -27,12 +27,17 @@ class Watched(Copies):
     """Copies whose watch can be waited for."""
 
     def __init__(self, client: Client) -> None:
-        super().__init__(client, self._heard)
+        super().__init__(client, self._heard, self._lost)
         self.heard: list[GroupKey] = []
+        self.lost: list[GroupKey] = []
         self._news = asyncio.Event()
 
     def _heard(self, key: GroupKey) -> None:
         self.heard.append(key)
+        self._news.set()
+
+    def _lost(self, key: GroupKey) -> None:
+        self.lost.append(key)
         self._news.set()
 
     async def until(self, holds: Callable[[], bool]) -> None:
@@ -131,3 +136,14 @@ async def test_slots_that_nobody_understands_are_told(
         await copies.until(lambda: key in copies.heard)
         assert tokens(copies.newest(key)) == ["b"]
         assert "slots_not_understood" in capsys.readouterr().out
+
+
+async def test_a_ledger_that_the_garbage_collector_deletes_is_reported(
+    served: Cluster, key: GroupKey
+) -> None:
+    async with served.client() as client, kept(client) as copies:
+        await copies.write(taken(copies.newest(key), "a"))
+        await copies.until(lambda: key in copies.heard)
+        await client.delete(LEDGERS, key.ledger_name, key.namespace)
+        await copies.until(lambda: key in copies.lost)
+        assert copies.newest(key) == Ledger(key)

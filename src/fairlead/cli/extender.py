@@ -49,9 +49,19 @@ after SIGTERM or SIGINT.
     metavar="DURATION",
     help="Say in log and status that no scheduler calls, when none has for so long.",
 )
+@click.option(
+    "--max-body-size",
+    default="64Mi",
+    show_default=True,
+    metavar="SIZE",
+    help="The largest call with whole nodes that is taken (nodeCacheCapable: false), one at a time; calls "
+    "that only name nodes have 16Mi. All calls together have a quarter of the memory limit.",
+)
 @running_options
 @click.pass_context
-def command(ctx: click.Context, /, *, options: Options, report_after: str, **flags: str) -> None:
+def command(
+    ctx: click.Context, /, *, options: Options, report_after: str, max_body_size: str, **flags: str
+) -> None:
     """Answer kube-scheduler's filter, prioritize and preempt calls: each pod gets the nodes of one tier.
 
     A pod that a PlacementPolicy governs takes the lowest free slot of its group when kube-scheduler asks
@@ -65,6 +75,7 @@ def command(ctx: click.Context, /, *, options: Options, report_after: str, **fla
     from fairlead.doors.running import run_doors
     from fairlead.errors import BadInput
     from fairlead.kube.duration import seconds
+    from fairlead.kube.quantity import value
 
     try:
         patience_s = seconds(report_after)
@@ -72,7 +83,11 @@ def command(ctx: click.Context, /, *, options: Options, report_after: str, **fla
         raise BadInput(f"--report-after: {error}") from error
     if flags["client_ca_file"] and not flags["tls_cert_file"]:
         raise BadInput("--client-ca-file needs --tls-cert-file: without TLS nobody shows a certificate")
-    settings = Settings(patience_s=patience_s, **flags)
+    try:
+        largest = value(max_body_size)
+    except ValueError as error:
+        raise BadInput(f"--max-body-size: {error}") from error
+    settings = Settings(patience_s=patience_s, largest=largest, **flags)
     run_doors(
         replace(options, listen=options.listen or _LISTEN), lambda around: [ExtenderDoor(around, settings)]
     )

@@ -10,7 +10,7 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fairlead.client.api import Client
@@ -19,6 +19,7 @@ from fairlead.client.reflector import Reflector
 from fairlead.client.view import Added, Deleted, Event, Modified
 from fairlead.doors.owners import OwnersOfPods
 from fairlead.doors.policies import LivePolicies
+from fairlead.doors.references import LONGEST, keep_newest
 from fairlead.kube.meta import Object, ObjectMeta
 from fairlead.kube.node import Node
 from fairlead.kube.pod import Pod, PodSpec, PodStatus
@@ -47,6 +48,7 @@ _MARKS = (
     "kubernetes.io/config.mirror",
 )
 _TIERS_KEPT = 1000  # one for each policy, demand and number of pods
+_SPECS = 100_000
 _AWAY = 10_000  # so many nodes that went are remembered
 _REMEMBERED_S = 2 * EXPIRY_S  # after that a ledger's slot has expired anyhow
 
@@ -78,6 +80,7 @@ class GroupsOfPods:
         shown: Callable[[GroupKey, Member, str], None] = lambda _key, _member, _node: None,
         left: Callable[[GroupKey, Member, bool], None] = lambda _key, _member, _gone: None,
         on_node: Callable[[Event[Node, dict[str, str]]], None] | None = None,
+        believed: Callable[[GroupKey, str, str], bool] = lambda _key, _uid, _token: True,
         alone: bool = False,
         rng: random.Random | None = None,
         clock: Clock = WALL_CLOCK,
@@ -87,7 +90,8 @@ class GroupsOfPods:
         `shown` and `left` hear of each pod: as it is now in its group, with its node unless it is finished,
         and that it is no longer in a group, and whether that is because it is gone. When policies change,
         every pod is shown anew and none is said to have left. `on_node` hears of all that happens to nodes,
-        so that nobody need watch them twice.
+        so that nobody need watch them twice. `believed` tells by group, UID and slot token whether a pod's
+        mark counts: a user can write one, too.
         Pods that are `alone` in their group and need no ledger are left out unless asked for.
         """
         self.owners = owners
@@ -96,6 +100,7 @@ class GroupsOfPods:
         self._changed = changed
         self._shown = shown
         self._left = left
+        self._believed = believed
         self._alone = alone
         self._clock = clock
         self._pods = Reflector(client, known("Pod"), _Pod, keep=_nothing, rng=rng, clock=clock)
@@ -107,6 +112,9 @@ class GroupsOfPods:
         )
         self._specs: dict[str, PodSpec] = {}  # one for all pods of a node
         self._seen: dict[str, Pod] = {}
+        self._awaited: dict[
+            str, list[asyncio.Future[None]]
+        ] = {}  # pods that a caller knows, and we do not yet
         self._key_of: dict[str, GroupKey] = {}
         self._members: dict[GroupKey, dict[str, Member]] = {}
         self._gone: dict[GroupKey, dict[str, float]] = {}
@@ -161,6 +169,39 @@ class GroupsOfPods:
             return None
         return Place(policy, workload, group_of(policy, workload, pod.metadata.labels))
 
+    async def when_shown(self, name: str, uid: str, patience_s: float) -> Pod | None:
+        """A pod by ``namespace/name`` as the watch shows it; None: it did not in time.
+
+        Cancelled, nothing is left of it.
+        """
+        deadline = asyncio.get_running_loop().time() + patience_s
+        while (pod := self._seen.get(name)) is None or pod.metadata.uid != uid:
+            arrival: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            waiting = self._awaited.setdefault(name, [])
+            waiting.append(arrival)
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await arrival
+            except TimeoutError:
+                return None
+            finally:
+                waiting.remove(arrival)
+                if not waiting and self._awaited.get(name) is waiting:
+                    del self._awaited[name]
+        return pod
+
+    def member(self, place: Place, pod: Pod) -> Member:
+        """A pod as its group sees it; a mark that is not believed is none."""
+        member = member_of(place.policy, pod, place.workload, self._labels)
+        if not member.token or self._believed(place.key, member.uid, member.token):
+            return member
+        return replace(member, token="", slot=None, tier=member.tier if member.placed else "")
+
+    def look_again(self, key: GroupKey) -> None:
+        """Which of a group's marks are believed may have changed."""
+        for name in list(self._members.get(key, ())):
+            self._put(name, self._seen[name])
+
     def tiers(self, place: Place, labels: Mapping[str, str], *, coming: bool = False) -> Tiers:
         """The policy's tiers with what budgets demand of the group, in which a pod with these labels is or,
         if it is `coming`, will be.
@@ -211,6 +252,9 @@ class GroupsOfPods:
         if isinstance(event, Added | Modified):
             self._seen[event.key] = pod = self._trimmed(event.object)
             self._put(event.key, pod)
+            for arrival in self._awaited.pop(event.key, ()):
+                if not arrival.done():
+                    arrival.set_result(None)
         elif isinstance(event, Deleted):
             self._seen.pop(event.key, None)
             self._leave(event.key, gone=True)
@@ -254,7 +298,7 @@ class GroupsOfPods:
             self._unnumbered.add(name)
         if pod.spec.node_name and self._labels(pod.spec.node_name) is None:
             self._nowhere.add(name)
-        member = member_of(place.policy, pod, place.workload, self._labels)
+        member = self.member(place, pod)
         members = self._members.setdefault(place.key, {})
         last = members.get(name)
         if last is not None and last.uid != member.uid:
@@ -347,13 +391,19 @@ class GroupsOfPods:
             creation_timestamp=meta.creation_timestamp,
             deletion_timestamp=meta.deletion_timestamp,
             labels=meta.labels,
-            annotations={name: meta.annotations[name] for name in _MARKS if name in meta.annotations},
+            annotations={
+                name: said
+                for name in _MARKS
+                # What is longer is not ours, and may be remembered after its pod is gone.
+                if (said := meta.annotations.get(name)) is not None and len(said) <= LONGEST
+            },
             owner_references=(controller,) if controller is not None else (),
         )
         node = pod.spec.node_name
         spec = self._specs.get(node)
         if spec is None:
             spec = self._specs[node] = PodSpec(node_name=node)
+            keep_newest(self._specs, _SPECS)  # a pod may name a node that never was
         return Pod(kept, spec, _PHASES.get(pod.status.phase, _RUNNING))
 
 

@@ -11,7 +11,6 @@ import asyncio
 import functools
 import math
 import random
-import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -23,6 +22,7 @@ from fairlead.client.discovery import scalable
 from fairlead.client.reflector import Reflector
 from fairlead.client.view import Added, Deleted, Event, Modified
 from fairlead.client.wire import object_path, read_as
+from fairlead.doors.references import is_valid, keep_newest
 from fairlead.errors import ApiError, BadObject, NotFound, Unreachable
 from fairlead.kube.meta import OwnerReference
 from fairlead.kube.pod import Pod
@@ -48,8 +48,9 @@ _WATCHED: dict[tuple[str, str], type[Any]] = {
 _FRESH_S = 2.0  # how long what was read of an owner is believed, and how much longer it is kept
 _NO_SCALE_S = 60.0  # how long a kind without a scale is believed to have none
 _PATIENCE_S = 3.0
-# It becomes part of a path, and whoever makes a pod writes it.
-_API_VERSION = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?v[a-z0-9]{1,62}", re.ASCII)
+# Users choose the names of owners and kinds: of each only so many are remembered.
+_OWNERS = 5_000
+_KINDS = 1_000
 _NEVER_OWNED = ("DaemonSet", "Node")  # their pods are no policy's business
 
 
@@ -127,18 +128,20 @@ class OwnersOfPods:
 
         False where nobody could tell: a kind that is not watched, or an API server that did not answer.
         """
+        if not is_valid(reference):
+            return _kind_of(reference) in self._watched
         name = _name(reference, namespace)
         return name in self._absent and self.owner(reference, namespace) is None
 
     async def learn(self, pod: Pod, namespace: str) -> None:
         """Have at hand what `workload_of` will ask for. Where that cannot be read, it does without."""
         reference = pod.metadata.controller
-        if reference is None or reference.kind in _NEVER_OWNED:
+        if reference is None or reference.kind in _NEVER_OWNED or not is_valid(reference):
             return
         await self._learn(reference, namespace)
         if reference.kind == "ReplicaSet" and (found := self.owner(reference, namespace)) is not None:
             above = found.metadata.controller
-            if above is not None:
+            if above is not None and is_valid(above):
                 await self._learn(above, namespace)
 
     async def _learn(self, reference: OwnerReference, namespace: str) -> None:
@@ -157,13 +160,12 @@ class OwnersOfPods:
             self._forget()
             async with asyncio.timeout(_PATIENCE_S):
                 found = await self._look(reference, namespace)
-            self._read[name] = found, self._clock.now() + self._fresh_s
+            self._remember(name, found)
             if found is None and _kind_of(reference) in self._watched:
                 self._absent.add(name)
         except (ApiError, Unreachable, BadObject, TimeoutError) as error:
             _log.info("owner_not_read", owner=name, reason=str(error) or "no answer in time")
-            self._read[name] = None, self._clock.now() + self._fresh_s
-            self._absent.discard(name)
+            self._remember(name, None)
         finally:
             del self._reading[name]
             done.set_result(None)
@@ -187,13 +189,12 @@ class OwnersOfPods:
         return scale
 
     async def _scalable(self, reference: OwnerReference) -> Resource | None:
-        if _API_VERSION.fullmatch(reference.api_version) is None:
-            return None
         key, now = (reference.api_version, reference.kind), self._clock.now()
         found, until = self._kinds.get(key, (None, -math.inf))
         if now >= until:
             found = await scalable(self._client, *key)
             self._kinds[key] = found, math.inf if found is not None else now + _NO_SCALE_S
+            keep_newest(self._kinds, _KINDS)
         return found
 
     def _on_owner(self, kind: str, event: Event[Workload | Job, Any]) -> None:
@@ -217,12 +218,21 @@ class OwnersOfPods:
         if isinstance(event, Added | Modified | Deleted):
             self._changed(event.key.rpartition("/")[0], "")
 
+    def _remember(self, name: str, found: Owner | None) -> None:
+        self._drop(name)  # so that the first is always the oldest
+        self._read[name] = found, self._clock.now() + self._fresh_s
+        while len(self._read) > _OWNERS:
+            self._drop(next(iter(self._read)))
+
     def _forget(self) -> None:
         """Drop what is no longer believed; watches have it by now, or it is gone."""
         now = self._clock.now()
-        for name in [name for name, (_, until) in self._read.items() if until + _FRESH_S < now]:
-            del self._read[name]
-            self._absent.discard(name)
+        while self._read and self._read[first := next(iter(self._read))][1] + _FRESH_S < now:
+            self._drop(first)
+
+    def _drop(self, name: str) -> None:
+        self._read.pop(name, None)
+        self._absent.discard(name)
 
 
 def _kind_of(reference: OwnerReference) -> tuple[str, str]:

@@ -11,7 +11,6 @@ import asyncio
 import logging
 import random
 import signal
-import ssl
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,6 +35,8 @@ from fairlead.policy.names import EXEMPT
 
 if TYPE_CHECKING:
     from aiohttp import web
+
+    from fairlead.doors.shown import Shown
 
 __all__ = [
     "Door",
@@ -104,7 +105,7 @@ class Door(ABC):
         """What it answers on the port, besides health and metrics."""
         return ()
 
-    def tls(self) -> ssl.SSLContext | None:
+    def tls(self) -> Shown | None:
         """Asked after `prepare`. One door that wants TLS makes the whole port speak it."""
         return None
 

@@ -49,7 +49,8 @@ class Trust(Protocol):
 class Shown:
     """The certificate that new connections are shown, and whose callers' certificates are believed.
 
-    Connections that are open are left alone.
+    A connection outlives a change of the certificate, but not of who is believed: it may be somebody's whose
+    signer was taken away. For the same reason no session can be taken up again: TLS 1.3, and no tickets.
     """
 
     def __init__(self, *, ask: bool = False) -> None:
@@ -60,6 +61,7 @@ class Shown:
         self._ask = ask
         self._pair: KeyPair | None = None
         self._callers = ""
+        self._changed: list[Callable[[], None]] = []
         self.context = self._new(None, "")
         # Asked for every handshake, also where the client names no server.
         self.context.sni_callback = self._choose
@@ -78,10 +80,19 @@ class Shown:
         if not callers.strip():
             raise BadInput("it has no certificates")
         self._present = self._new(self._pair, callers)
-        self._callers = callers
+        if callers != self._callers:
+            self._callers = callers
+            for changed in self._changed:
+                changed()
+
+    def on_change(self, changed: Callable[[], None]) -> None:
+        """Have `changed` called when other callers are believed: connections that are open must go."""
+        self._changed.append(changed)
 
     def _new(self, pair: KeyPair | None, callers: str) -> ssl.SSLContext:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        context.num_tickets = 0
         if self._ask:
             # The mode is the first context's; whom it is about is asked of the one that it is swapped for.
             context.verify_mode = ssl.CERT_OPTIONAL

@@ -135,11 +135,12 @@ def read_mark(annotations: Mapping[str, str]) -> SlotMark | None:
     >>> read_mark({"fairlead.dev/policy": "web", "fairlead.dev/slot": "3"}).slot
     3
     """
-    policy, slot = annotations.get(POLICY_ANNOTATION, ""), annotations.get(SLOT_ANNOTATION, "")
+    # In a pod that is being admitted any annotation may be null.
+    policy, slot = annotations.get(POLICY_ANNOTATION) or "", annotations.get(SLOT_ANNOTATION) or ""
     if not policy or re.fullmatch(r"[1-9]\d{0,8}", slot, re.ASCII) is None or int(slot) > FARTHEST:
         return None
     return SlotMark(
-        policy, int(slot), annotations.get(TIER_ANNOTATION, ""), annotations.get(TOKEN_ANNOTATION, "")
+        policy, int(slot), annotations.get(TIER_ANNOTATION) or "", annotations.get(TOKEN_ANNOTATION) or ""
     )
 
 

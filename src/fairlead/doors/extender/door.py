@@ -7,7 +7,6 @@ are only assumed live in one memory: two replicas that answered at once would gi
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -21,8 +20,9 @@ from fairlead.doors.extender.deciding import Deciding
 from fairlead.doors.extender.metrics import Metrics
 from fairlead.doors.extender.nodes import NodesOfTiers
 from fairlead.doors.extender.reporting import PATIENCE_S, Calls
-from fairlead.doors.extender.server import Endpoint
+from fairlead.doors.extender.server import LARGEST, LIMIT, Endpoint
 from fairlead.doors.extender.tending import Tending
+from fairlead.doors.extender.tokens import Tokens
 from fairlead.doors.grouping import GroupsOfPods
 from fairlead.doors.leader import lead
 from fairlead.doors.marks import LiveMarks
@@ -53,11 +53,15 @@ class Settings:
     """How long a scheduler may take to call before that is reported."""
     client_ca_file: str = ""
     """Who signs the certificates that callers must show; "" is anybody."""
+    largest: int = LARGEST
+    """Bytes of a call with whole nodes."""
 
     def __post_init__(self) -> None:
         """Refuse at once what could not work later."""
         if bool(self.tls_cert_file) != bool(self.tls_key_file):
             raise BadInput("--tls-cert-file and --tls-key-file go together")
+        if self.largest < LIMIT:
+            raise BadInput(f"--max-body-size is less than what every call may have: {LIMIT // 2**20}Mi")
 
 
 class ExtenderDoor(Door):
@@ -73,6 +77,7 @@ class ExtenderDoor(Door):
         self._marks = LiveMarks(around.client, around.policies, around.system_namespace, rng=rng, clock=clock)
         self._deciding = Deciding(self._nodes, self._marks.unavailable)
         self._owners = OwnersOfPods(around.client, rng=rng, clock=clock)
+        self._tokens = Tokens(around.client, self._ledger_changed, rng=rng, clock=clock)
         self._groups = GroupsOfPods(
             around.client,
             around.policies,
@@ -82,6 +87,7 @@ class ExtenderDoor(Door):
             shown=self._deciding.shown,
             left=self._deciding.left,
             on_node=self._on_node,
+            believed=self._tokens.known,
             alone=True,
             rng=rng,
             clock=clock,
@@ -96,12 +102,14 @@ class ExtenderDoor(Door):
         self._endpoint = Endpoint(
             self._deciding,
             self._groups,
+            self._tokens,
             self._metrics,
             closed=self._closed,
             claim_probe=self._claim_probe,
             called=self._calls.called,
             decided=self._tending.look,
             certified_only=bool(settings.client_ca_file),
+            largest=settings.largest,
             clock=around.clock,
         )
         self._shown = Shown(ask=bool(settings.client_ca_file))
@@ -132,9 +140,9 @@ class ExtenderDoor(Door):
         """The verbs that kube-scheduler calls."""
         return self._endpoint.routes
 
-    def tls(self) -> ssl.SSLContext | None:
+    def tls(self) -> Shown | None:
         """Only with a certificate."""
-        return self._shown.context if self._files is not None else None
+        return self._shown if self._files is not None else None
 
     def checks(self) -> Mapping[str, str]:
         """Ready when everything was listed and the lease is ours."""
@@ -156,6 +164,7 @@ class ExtenderDoor(Door):
                 group.create_task(work)
                 for work in (
                     self._owners.run(),
+                    self._tokens.run(),
                     self._groups.run(),
                     self._marks.run(),
                     *(one.run() for one in (self._files, self._callers) if one is not None),
@@ -173,6 +182,7 @@ class ExtenderDoor(Door):
     async def _be_candidate(self) -> None:
         await self._around.policies.synced()
         await self._marks.synced()
+        await self._tokens.synced()
         await self._groups.synced()
         self._policies_changed()
         _log.info("synced", policies=len(self._groups.policies), groups=len(self._deciding.groups))
@@ -236,6 +246,9 @@ class ExtenderDoor(Door):
             unchanged = {one.name for one in policies if before.get(one.name) == one.spec}
             self._deciding.start_over(self._groups.each(), unchanged)
         self._tending.look()
+
+    def _ledger_changed(self, key: GroupKey) -> None:
+        self._groups.look_again(key)
 
     def _group_changed(self, key: GroupKey) -> None:
         self._tending.touch(key)

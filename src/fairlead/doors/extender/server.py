@@ -7,28 +7,27 @@ that contradicts the leader's.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Protocol
 
 import structlog
 from aiohttp import web
 
 from fairlead.client.clock import WALL_CLOCK, Clock
+from fairlead.doors.bodies import BODIES, Refused
 from fairlead.doors.extender import wire
 from fairlead.doors.extender.asks import Ask, Verdict
 from fairlead.doors.extender.deciding import Deciding
 from fairlead.doors.extender.metrics import Metrics
+from fairlead.doors.extender.tokens import Tokens
 from fairlead.doors.grouping import GroupsOfPods
 from fairlead.doors.shown import certified
 from fairlead.errors import BadInput, FairleadError
-from fairlead.kube.pod import Pod
 from fairlead.policy.admission import cost_is_ours
-from fairlead.policy.groups import member_of
+from fairlead.policy.groups import read_mark
 
-__all__ = ["VERBS", "Endpoint"]
+__all__ = ["LARGEST", "LIMIT", "VERBS", "Endpoint"]
 
 _log = structlog.get_logger(__name__)
 
@@ -39,11 +38,12 @@ _UNSEEN = "node(s) that fairlead's watch has not shown yet"
 # Who is not listed has no points. In large clusters kube-scheduler takes longer to read a list of zeros
 # than we take to decide.
 _LISTED = 100
-LIMIT = 256 * 1024 * 1024
-"""Bytes of a body: without ``nodeCacheCapable`` every node comes with every call."""
-# kube-scheduler makes one call at a time, so who sends large bodies side by side is not it.
-_LARGE = 8 * 1024 * 1024
-_READ_S = 5.0  # kube-scheduler gives up by then
+LIMIT = 16 * 1024 * 1024
+"""Bytes of a body that names nodes; larger ones come with every node, and one at a time."""
+LARGEST = 64 * 1024 * 1024
+"""Bytes of a body with every node, unless configured."""
+_SHOWN_S = 1.0  # how long our watch may be behind kube-scheduler's
+_SAID = 253
 _NO_CERTIFICATE = "calls are answered only with a client certificate of --client-ca-file"
 _JSON = {"Content-Type": "application/json"}
 
@@ -62,6 +62,7 @@ class Endpoint:
         self,
         deciding: Deciding,
         groups: GroupsOfPods,
+        tokens: Tokens,
         metrics: Metrics,
         *,
         closed: Callable[[], str],
@@ -69,22 +70,25 @@ class Endpoint:
         called: Callable[[], None] = lambda: None,
         decided: Callable[[], None] = lambda: None,
         certified_only: bool = False,
+        largest: int = LARGEST,
         clock: Clock = WALL_CLOCK,
     ) -> None:
         """`called` hears of every call, `decided` of every answer to filter that refused.
 
-        With `certified_only`, nobody is answered who did not show a certificate.
+        With `certified_only`, nobody is answered who did not show a certificate. `largest` is how many bytes
+        a body may have that comes with every node.
         """
         self._deciding = deciding
         self._groups = groups
+        self._tokens = tokens
         self._metrics = metrics
         self._closed = closed
         self._claim_probe = claim_probe
         self._called = called
         self._decided = decided
         self._certified_only = certified_only
+        self._largest = largest
         self._clock = clock
-        self._large = asyncio.Lock()
 
     @property
     def routes(self) -> tuple[web.RouteDef, ...]:
@@ -106,52 +110,43 @@ class Endpoint:
 
     async def _answer(self, verb: str, http: web.Request, decide: _Decide) -> web.Response:
         began = time.perf_counter()
-        status = 200
+        status, headers = 200, _JSON
         try:
             if self._certified_only and not certified(http):
-                raise _Unread(401, _NO_CERTIFICATE)
+                raise Refused(401, _NO_CERTIFICATE)
             self._check_open()
-            result, answer = await decide(await self._body(http))
+            async with http.app[BODIES].of(http, LIMIT, largest=self._largest, typed=True) as body:
+                result, answer = await decide(body)
         except _Closed as error:
             result, answer, status = "unready", _error(verb, str(error)), 503
-        except _Unread as error:
+        except Refused as error:
             _log.info("call_refused", verb=verb, reason=str(error))
-            result, status = "malformed" if error.status != 401 else "unauthenticated", error.status
+            status, headers = error.status, _JSON | error.headers
+            result = {401: "unauthenticated", 503: "busy"}.get(status, "malformed")
             answer = _error(verb, str(error))
         except BadInput as error:
             _log.info("call_refused", verb=verb, reason=str(error)[:500])
             result, answer, status = "malformed", _error(verb, str(error)[:500]), 400
+        except _Unshown as error:
+            _log.info("call_refused", verb=verb, reason=str(error))
+            result, answer, status = "unshown", _error(verb, str(error)), 503
         except FairleadError as error:
             _log.warning("not_decided", verb=verb, reason=str(error))
             result, answer, status = "failed", _error(verb, str(error)), 503
         except Exception:  # noqa: BLE001 (whatever a pod makes us stumble over; the log has it all)
             _log.exception("not_decided", verb=verb)
             result, answer, status = "failed", _error(verb, "fairlead failed; its log says why"), 500
-        if result not in ("malformed", "unauthenticated"):
+        if result not in ("malformed", "unauthenticated", "busy", "unshown"):
             self._called()  # whoever sends nonsense is no scheduler
         self._metrics.calls.labels(verb, result).inc()
         self._metrics.call_s.labels(verb).observe(time.perf_counter() - began)
-        response = web.Response(status=status, body=answer, headers=_JSON)
-        if result == "unready" or status in (401, 408, 413):
+        response = web.Response(status=status, body=answer, headers=headers)
+        if result == "unready" or status == 401:
             # Or kube-scheduler would keep the connection, and call us instead of who leads for ever.
             response.force_close()
         return response
 
-    async def _body(self, http: web.Request) -> bytes:
-        """What was sent: in time, not too much, and of what is large one at a time."""
-        length = http.content_length
-        if length is not None and length > LIMIT:
-            raise _Unread(413, f"the body has more than {LIMIT} bytes")
-        large = length is None or length > _LARGE
-        try:
-            async with asyncio.timeout(_READ_S), self._large if large else nullcontext():
-                return await http.read()
-        except TimeoutError as error:
-            raise _Unread(408, f"the body did not come within {_READ_S:g} s") from error
-        except web.HTTPRequestEntityTooLarge as error:
-            raise _Unread(413, f"the body has more than {LIMIT} bytes") from error
-
-    async def filter(self, body: bytes) -> tuple[str, bytes]:
+    async def filter(self, body: bytes | bytearray) -> tuple[str, bytes]:
         """What became of the call, and the answer."""
         args = wire.read_args(body)
         offered = args.names()
@@ -184,7 +179,7 @@ class Endpoint:
         )
         return "answered" if kept else "refused", wire.encode(answer)
 
-    async def prioritize(self, body: bytes) -> tuple[str, bytes]:
+    async def prioritize(self, body: bytes | bytearray) -> tuple[str, bytes]:
         """What became of the call, and the answer."""
         args = wire.read_args(body)
         offered = args.names()
@@ -202,7 +197,7 @@ class Endpoint:
         ]
         return "ungoverned" if ask is None else "answered", wire.encode(ranked)
 
-    async def preempt(self, body: bytes) -> tuple[str, bytes]:
+    async def preempt(self, body: bytes | bytearray) -> tuple[str, bytes]:
         """What became of the call, and the answer: victims stay as kube-scheduler chose them."""
         args = wire.read_preemption(body)
         candidates = args.candidates()
@@ -216,21 +211,34 @@ class Endpoint:
         return result, wire.encode(wire.PreemptionResult(candidates))
 
     async def _ask(self, asking: wire.AskingPod | None) -> Ask | None:
-        """Where the pod belongs; None: no policy governs it."""
+        """Where the pod belongs; None: no policy governs it.
+
+        The pod as our watch shows it, whatever the call says of it: slots are counted for pods that exist.
+        """
         assert asking is not None  # checked when it was read
-        pod = Pod(metadata=asking.metadata)
-        namespace = asking.metadata.namespace
+        called = asking.metadata
+        if not len(self._groups.policies):
+            return None
+        pod = await self._groups.when_shown(called.key, called.uid, _SHOWN_S)
+        if pod is None:
+            raise _Unshown(
+                f"fairlead's watch has not shown pod {called.key[:_SAID]} ({called.uid[:_SAID]}) yet"
+            )
+        namespace = pod.metadata.namespace
         await self._groups.owners.learn(pod, namespace)
-        self._check_open()  # that may have taken seconds
         place = self._groups.place(pod, namespace)
+        if place is not None and (mark := read_mark(pod.metadata.annotations)) is not None and mark.token:
+            await self._tokens.look_up(place.key, called.uid, mark.token)
+            place = self._groups.place(pod, namespace)
+        self._check_open()  # that may have taken seconds
         if place is None:
             return None
         return Ask(
-            member_of(place.policy, pod, place.workload, lambda _: None),
+            self._groups.member(place, pod),
             namespace,
             place,
-            self._groups.tiers(place, asking.metadata.labels),
-            costed=not cost_is_ours(asking.metadata.annotations),
+            self._groups.tiers(place, pod.metadata.labels),
+            costed=not cost_is_ours(called.annotations),
         )
 
     def _check_open(self) -> None:
@@ -258,16 +266,12 @@ class _Closed(FairleadError):  # noqa: N818 (reads as what happened)
     """Another replica leads, or we do not know enough yet."""
 
 
-class _Unread(FairleadError):  # noqa: N818 (reads as what happened)
-    """A body that was not read to its end."""
-
-    def __init__(self, status: int, reason: str) -> None:
-        self.status = status
-        super().__init__(reason)
+class _Unshown(FairleadError):  # noqa: N818 (reads as what happened)
+    """A pod that does not exist, or is newer than what our watch has shown."""
 
 
 class _Decide(Protocol):
-    async def __call__(self, body: bytes) -> tuple[str, bytes]: ...
+    async def __call__(self, body: bytes | bytearray) -> tuple[str, bytes]: ...
 
 
 def _error(verb: str, reason: str) -> bytes:

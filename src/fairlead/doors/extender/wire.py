@@ -150,7 +150,7 @@ class PreemptionResult(_Pascal, frozen=True, rename="pascal"):
     node_name_to_meta_victims: dict[str, MetaVictims]
 
 
-def read_args(body: bytes) -> Args:
+def read_args(body: bytes | bytearray) -> Args:
     """The body of filter or prioritize; BadInput says what is wrong with it."""
     args = _read(body, _ARGS)
     if args.nodes is None and args.node_names is None:
@@ -159,7 +159,7 @@ def read_args(body: bytes) -> Args:
     return args
 
 
-def read_preemption(body: bytes) -> PreemptionArgs:
+def read_preemption(body: bytes | bytearray) -> PreemptionArgs:
     """The body of preempt; BadInput says what is wrong with it."""
     args = _read(body, _PREEMPTION)
     if args.node_name_to_victims is None and args.node_name_to_meta_victims is None:
@@ -184,7 +184,7 @@ _PREEMPTION = msgspec.json.Decoder(PreemptionArgs)
 _NODE = msgspec.json.Decoder(_Named)
 
 
-def _read(body: bytes, decoder: msgspec.json.Decoder[_Body]) -> _Body:
+def _read(body: bytes | bytearray, decoder: msgspec.json.Decoder[_Body]) -> _Body:
     try:
         return decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

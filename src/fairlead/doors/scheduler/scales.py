@@ -18,6 +18,7 @@ from fairlead.client.api import Client
 from fairlead.client.clock import Clock
 from fairlead.client.discovery import scalable
 from fairlead.client.wire import object_path, read_as
+from fairlead.doors.references import is_valid, keep_newest
 from fairlead.engine.core.events import Event, Gone, Seen
 from fairlead.engine.core.state import KINDS
 from fairlead.engine.membership import MIN_MEMBER, membership_of
@@ -38,6 +39,7 @@ _LOOK_S = 0.5
 _PER_LOOK = 10  # reads a look: however many owners wait, the API server is not asked faster than this
 _AGAIN_S = 2.0  # well within the time that a gang waits to settle
 _REFUSED_S = 30.0  # until what was refused, or is not there, is asked for again
+_KINDS = 1_000  # kinds that are remembered beside those of pods that are there
 _PATIENCE_S = 5.0  # how long pods are held back for first answers, however many they wait for
 
 
@@ -97,6 +99,7 @@ class Scales:
         self._owners: dict[str, _Owner] = {}
         self._owner_of: dict[str, str] = {}  # pod → uid of its owner
         self._kinds: dict[tuple[str, str], _Kind] = {}
+        self._most_kinds = _KINDS
         self._reported: dict[str, None] = {}
         self._some = asyncio.Event()
 
@@ -192,7 +195,7 @@ class Scales:
         owner = pod.metadata.controller
         if owner is None or (owner.api_version.rpartition("/")[0], owner.kind) in _WATCHED:
             return None
-        if not owner.uid or MIN_MEMBER in pod.metadata.annotations:
+        if not owner.uid or MIN_MEMBER in pod.metadata.annotations or not is_valid(owner):
             return None
         if membership_of(pod.metadata, pod.spec) is None:
             return None
@@ -270,22 +273,36 @@ class Scales:
             return kind.resource
 
     def _kind(self, owner: _Owner) -> _Kind:
-        key = owner.reference.api_version, owner.reference.kind
+        key = _kind_of(owner)
         found = self._kinds.get(key)
         if found is None:
+            self._forget_kinds()
             found = self._kinds[key] = _Kind()
         return found
+
+    def _forget_kinds(self) -> None:
+        """Users choose the names of kinds: drop those of which there are no pods, when there are many."""
+        if len(self._kinds) < self._most_kinds:
+            return
+        used = {_kind_of(owner) for owner in self._owners.values()}
+        self._kinds = {key: kind for key, kind in self._kinds.items() if key in used or kind.under_way}
+        self._most_kinds = max(_KINDS, 2 * len(self._kinds))
 
     def _report(self, owner: _Owner, reason: str) -> None:
         """Once for a kind: without its scale the members that are there are counted."""
         if owner.kind not in self._reported:
             self._reported[owner.kind] = None
+            keep_newest(self._reported, _KINDS)
             _log.warning(
                 "scale_refused",
                 owner=_name(owner),
                 reason=reason,
                 consequence="gangs of this kind's pods count the members that are there",
             )
+
+
+def _kind_of(owner: _Owner) -> tuple[str, str]:
+    return owner.reference.api_version, owner.reference.kind
 
 
 def _name(owner: _Owner) -> str:

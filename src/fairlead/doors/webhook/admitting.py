@@ -16,6 +16,7 @@ import structlog
 from fairlead.client.clock import WALL_CLOCK, Clock
 from fairlead.doors.grouping import GroupsOfPods, Place
 from fairlead.doors.marks import LiveMarks
+from fairlead.doors.references import check_names
 from fairlead.doors.webhook.ledgers import Ledgers, Wish
 from fairlead.doors.webhook.metrics import Metrics
 from fairlead.doors.webhook.server import Answer
@@ -78,13 +79,15 @@ class Admission:
             return Answer()
         try:
             read = Pod(convert(pod.get("metadata") or {}, ObjectMeta))
+            check_names(read.metadata)
             # What a patch goes into is plain data, and anybody can send it: it must be what it says it is.
             convert(pod.get("spec") or {}, _Steered)
             return await self._decide(pod, read, read.metadata.namespace or namespace, dry_run=dry_run)
         except BadObject as error:
             # The API server will refuse it, or understands more than we do: neither is ours to judge.
-            _log.info("pod_not_understood", namespace=namespace, reason=str(error))
-            return Answer(warnings=(f"no policy was applied: {error}",))
+            said = str(error)[:500]
+            _log.info("pod_not_understood", namespace=namespace, reason=said)
+            return Answer(warnings=(f"no policy was applied: {said}",))
 
     async def _decide(self, pod: dict[str, Any], read: Pod, namespace: str, *, dry_run: bool) -> Answer:
         owners = self._groups.owners

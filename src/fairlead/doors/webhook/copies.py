@@ -63,7 +63,7 @@ class _Written(Object, frozen=True, gc=False):
 
 
 class Copies:
-    """See the module. `run` it; `changed` hears of ledgers that somebody wrote.
+    """See the module. `run` it; `changed` hears of ledgers that were written, `gone` of those deleted.
 
     Cancelled in `write` or `delete`, that may or may not have been done.
     """
@@ -72,12 +72,14 @@ class Copies:
         self,
         client: Client,
         changed: Callable[[GroupKey], None] = lambda _: None,
+        gone: Callable[[GroupKey], None] = lambda _: None,
         *,
         rng: random.Random | None = None,
         clock: Clock = WALL_CLOCK,
     ) -> None:
         self._client = client
         self._changed = changed
+        self._gone = gone
         self._reflector: Reflector[PlacementLedger, _Seen] = Reflector(
             client, LEDGERS, PlacementLedger, keep=_Seen, rng=rng, clock=clock
         )
@@ -168,3 +170,4 @@ class Copies:
             ours = self._ours.get(key)
             if ours is not None and ours.uid == event.uid:
                 del self._ours[key]
+            self._gone(key)

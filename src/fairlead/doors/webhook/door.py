@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import ssl
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -153,9 +152,9 @@ class WebhookDoor(Door):
         """The path that the API server calls."""
         return self._endpoint.routes
 
-    def tls(self) -> ssl.SSLContext:
+    def tls(self) -> Shown:
         """API servers call nothing else."""
-        return self._shown.context
+        return self._shown
 
     def checks(self) -> Mapping[str, str]:
         """Ready when everything that decides was listed, and nobody asked us to stop."""

@@ -123,11 +123,12 @@ class Ledgers:
         changed: Callable[[GroupKey], None] = lambda _: None,
     ) -> None:
         """`changed` hears of ledgers that somebody wrote."""
-        self._copies = Copies(client, changed, rng=rng, clock=clock)
+        self._sightings = Sightings()
+        # Most ledgers go with their workload: the garbage collector deletes them, not we.
+        self._copies = Copies(client, changed, self._sightings.forget, rng=rng, clock=clock)
         self._groups = groups
         self._metrics = metrics
         self._clock = clock
-        self._sightings = Sightings()
         self._given: dict[str, float] = {}  # tokens to which we gave slots of late, and when
         self._lines: dict[GroupKey, _Line] = {}
         self._asked = 0  # wishes, ever

@@ -13,11 +13,12 @@ from typing import Any
 
 import msgspec
 
+from fairlead.doors.references import LONGEST
 from fairlead.errors import FairleadError
 
 __all__ = ["LIMIT", "BadReview", "Request", "allowed", "read_review"]
 
-LIMIT = 12 * 1024 * 1024
+LIMIT = 8 * 1024 * 1024
 """Bytes of a review. API servers take objects of up to 3 MiB; a review may hold the old one too."""
 
 _VERSION, _KIND = "admission.k8s.io/v1", "AdmissionReview"
@@ -68,7 +69,7 @@ class _Review(msgspec.Struct, rename="camel"):
 _decode = msgspec.json.Decoder(_Review).decode
 
 
-def read_review(body: bytes) -> Request:
+def read_review(body: bytes | bytearray) -> Request:
     """The question in a body."""
     try:
         review = _decode(body)
@@ -80,9 +81,12 @@ def read_review(body: bytes) -> Request:
         raise BadReview(f"{review.kind or '(no kind)'} {review.api_version} is not {_KIND} {_VERSION}")
     if review.request is None:
         raise BadReview("the review has no request")
-    if not review.request.uid:
+    request = review.request
+    if not request.uid:
         raise BadReview("the request has no uid")
-    return review.request
+    if max(map(len, (request.uid, request.namespace, request.name))) > LONGEST:
+        raise BadReview("the request has a longer uid, namespace or name than any object")
+    return request
 
 
 def allowed(uid: str, patch: Sequence[dict[str, Any]] = (), warnings: Sequence[str] = ()) -> bytes:

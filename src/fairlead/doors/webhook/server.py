@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import structlog
 from aiohttp import web
 
+from fairlead.doors.bodies import BODIES, Refused
 from fairlead.doors.shown import certified
 from fairlead.doors.webhook.metrics import Metrics
 from fairlead.doors.webhook.registration import PATH
@@ -95,16 +96,18 @@ class Endpoint:
         if self._certified_only and not certified(http):
             self._complain(http)
             return "unauthenticated", web.Response(status=401, text=_NO_CERTIFICATE)
-        if (http.content_length or 0) > LIMIT:
-            return "malformed", web.Response(status=413, text=f"more than {LIMIT} bytes")
-        body = await http.read()
-        if len(body) > LIMIT:
-            return "malformed", web.Response(status=413, text=f"more than {LIMIT} bytes")
         try:
-            request = read_review(body)
+            async with http.app[BODIES].of(http, LIMIT) as body:
+                return await self._review(read_review(body))
+        except Refused as error:
+            _log.info("review_refused", reason=str(error))
+            result = "failed" if error.status == 503 else "malformed"
+            return result, web.Response(status=error.status, text=str(error), headers=error.headers)
         except BadReview as error:
             _log.info("review_refused", reason=str(error)[:500])
             return "malformed", web.Response(status=400, text=str(error)[:500])
+
+    async def _review(self, request: Request) -> tuple[str, web.Response]:
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 answer = await self._of(request)
