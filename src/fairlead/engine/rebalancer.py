@@ -16,14 +16,18 @@ from fairlead.engine.made_anew import made_anew
 from fairlead.engine.rebalance import Inputs, Move, Rebalancing, plan, short_of
 from fairlead.engine.snapshot.snapshot import KINDS as SNAPSHOT_KINDS
 from fairlead.engine.snapshot.snapshot import Snapshot
+from fairlead.engine.tier_fit import TierFits
 from fairlead.kube.meta import Object, OwnerReference
 from fairlead.kube.node import Node
 from fairlead.kube.pod import Pod, PodSpec
 from fairlead.kube.workloads import Job, PodDisruptionBudget, Scale, Workload
+from fairlead.nodegroups import NodeGroup
 from fairlead.policy.demands import Alike, tiers_of_group
 from fairlead.policy.fallback import (
+    Blame,
     Decision,
     Nodes,
+    Waiter,
     decide,
     is_schedulable,
     nodes_of,
@@ -72,6 +76,7 @@ class Rebalancer:
         # By policy: which nodes its tiers were, and what was seen of them when marks were last written.
         self._before: dict[str, tuple[object, Nodes]] = {}
         self._tiers: dict[str, Nodes] = {}  # by policy: its tiers' nodes now; absent: to be counted
+        self.fits = TierFits()
         self._custom: dict[str, None] = {}  # pods whose owners are of no kind that is watched
         self._stood: tuple[float, list[Standing]] | None = None  # of which moment; None: things changed
 
@@ -119,6 +124,7 @@ class Rebalancer:
             case "Node":
                 self._nodes.pop(name, None)
                 self._tiers.clear()
+                self.fits.node(name, None)
                 self._groups.node(name)
             case "PodDisruptionBudget":
                 self._groups.budget_gone(namespace, name)
@@ -151,6 +157,11 @@ class Rebalancer:
         self._tiers.clear()
         tiers = {policy.name: _tiers_of(policy) for policy in self.policies}
         self._before = {name: seen for name, seen in self._before.items() if tiers.get(name) == seen[0]}
+        self.fits.use(self.policies)
+
+    def node_groups(self, groups: Iterable[NodeGroup]) -> None:
+        """The node groups that an autoscaler may add nodes to."""
+        self.fits.node_groups(groups)
 
     def follow(self, *, following: bool = True) -> None:
         """Whether somebody else decides from now on, and what it does is seen to be kept in mind."""
@@ -174,22 +185,23 @@ class Rebalancer:
         standing = [one for one in self.standings(now) if one.policy is policy]
         # Of a clock that was ahead and was set back: nobody is patient until it is there again.
         hoped = {uid: at for uid, at in self._hoped.items() if at <= now + AHEAD_S}
-        waiters = [
-            waiter
+        of = {
+            waiter.uid: (waiter, one)
             for one in standing
             if one.waits
             for waiter in waiters_of(one, marks, self._promised.get, self._ours, hoped=hoped.get)
-        ]
+        }
         before, stranded = self._past(policy)
         return decide(
             policy,
             marks,
-            waiters,
+            [waiter for waiter, _ in of.values()],
             self._nodes_of(policy),
             now,
             before=before,
             stranded=stranded,
             probes=probes_of(marks, standing, self._groups.pods.values()),
+            blame=lambda waiter: self._blame(of[waiter.uid][1], waiter, marks),
         )
 
     def noted(self, policy: PlacementPolicy, decision: Decision, now: float) -> None:
@@ -290,6 +302,22 @@ class Rebalancer:
         """A policy's tiers with what budgets demand of a group of these pods."""
         return tiers_of_group(policy, namespace, pods, self._groups.all_budgets(), self._groups.sharing)
 
+    def _blame(self, standing: Standing, waiter: Waiter, marks: Marks) -> Blame:
+        """What keeps a pod whose patience is over. "pod" only where a tier that would take it has a place for
+        the pod that is made in its stead: what nothing takes must not be deleted again and again.
+        """
+        pod, fit = self._groups.pods[waiter.pod], self.fits.of(standing.policy.name)
+        assert fit is not None  # it holds
+        found = fit.blame(pod, waiter.tier, template=self._template(pod), storage=self._snapshot.storage)
+        if found != "pod":
+            return found
+        like = made_anew(pod, self._template(pod), standing.policy, waiter.tier)
+        closed = fit.closed_to(like)
+        held = next(held for held in standing.pods if held.pod.metadata.uid == waiter.uid)
+        landing = standing.landing(held, closed.union(tier for tier, _ in marks))
+        open_ = landing is not None and standing.tiers.tiers[landing].name not in closed
+        return "pod" if open_ and standing.tiers.tiers[waiter.tier].name in closed else "unknown"
+
     def _of(self, move: Move, now: float) -> Standing | None:
         return next(
             (
@@ -358,6 +386,7 @@ class Rebalancer:
         before = self._nodes.get(name)
         self._nodes[name] = node
         self._snapshot.put_node(node)
+        self.fits.node(name, node)
         if before is None or before.metadata.labels != node.metadata.labels:
             self._groups.node(name)
             self._tiers.clear()
