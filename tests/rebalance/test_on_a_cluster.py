@@ -90,6 +90,19 @@ def test_a_workload_that_spot_could_never_take_does_not_close_it_for_others(corn
     assert not door.log("marks")
 
 
+def test_no_pod_is_given_up_for_spot_that_nothing_can_bring(corner: Rebalanced) -> None:
+    own = corner.corner
+    own.nodes(spot=0)
+    tiers = own.tier("spot", volatile=True), own.tier("on-demand", min=1)
+    quick = {"after": "1s", "coolDown": "1s"}
+    door = corner.running(own.policy("web", *tiers, rebalance=PACE, fallback=quick))
+    own.deploy("web", 2)
+    corner.lies("web", on_demand=2)
+    why = "tier spot has no node, and nothing is known that would bring one"
+    corner.cluster.wait(lambda: why in corner.tell(), "the cool-down to be over")
+    assert not door.log("moved")
+
+
 @pytest.mark.slow
 def test_pods_return_from_burst_to_base_one_at_a_time(corner: Rebalanced) -> None:
     own = corner.corner

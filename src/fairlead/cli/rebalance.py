@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from fairlead.doors.rebalancer.carrying import Outcome
     from fairlead.doors.running import Options
+    from fairlead.nodegroups import NodeGroup
 
 __all__ = ["command"]
 
@@ -52,8 +53,22 @@ Several replicas may run: one acts, by lease. Exits with 0 after SIGTERM or SIGI
     metavar="NAME",
     help="Our own scheduler: its pods fall back without being deleted. Repeatable.",
 )
+@click.option(
+    "--node-groups",
+    default="",
+    metavar="FILE",
+    help="The node groups that an autoscaler adds nodes to, YAML: what an empty tier's nodes would be like.",
+)
 @running_options
-def command(options: Options, dry_run: bool, once: bool, output: str, schedulers: tuple[str, ...]) -> None:
+def command(
+    *,
+    options: Options,
+    dry_run: bool,
+    once: bool,
+    output: str,
+    schedulers: tuple[str, ...],
+    node_groups: str,
+) -> None:
     """Keep pods where their PlacementPolicy wants them.
 
     A tier that cannot take its pods is left alone for a while, and its pending pods are passed on. Pods
@@ -63,7 +78,12 @@ def command(options: Options, dry_run: bool, once: bool, output: str, schedulers
     from fairlead.doors.rebalancer.door import RebalancerDoor, Settings
     from fairlead.doors.running import run_doors
 
-    settings = Settings(schedulers=schedulers, once=once)
+    groups: tuple[NodeGroup, ...] = ()
+    if node_groups:
+        from fairlead.cli.nodegroups.reading import read_given
+
+        groups = read_given(node_groups)
+    settings = Settings(schedulers=schedulers, once=once, node_groups=groups)
     if dry_run:
         _show(_look(options, settings), output)
         return

@@ -13,6 +13,7 @@ from fairlead.engine.budgets import Budgets
 from fairlead.engine.grouped import Grouped
 from fairlead.engine.history import Flight, History
 from fairlead.engine.made_anew import made_anew
+from fairlead.engine.node_pools import NodePool, brings
 from fairlead.engine.rebalance import Inputs, Move, Rebalancing, plan, short_of
 from fairlead.engine.snapshot.snapshot import KINDS as SNAPSHOT_KINDS
 from fairlead.engine.snapshot.snapshot import Snapshot
@@ -41,7 +42,7 @@ from fairlead.policy.matching import Policies
 from fairlead.policy.model import PlacementPolicy
 from fairlead.policy.names import LEDGERS, REPLICAS_LABEL
 from fairlead.policy.rule import Tiers
-from fairlead.policy.standing import Held, Standing, is_evicted
+from fairlead.policy.standing import Held, Standing, is_evicted, spared
 
 __all__ = ["KINDS", "Rebalancer"]
 
@@ -77,6 +78,9 @@ class Rebalancer:
         self._before: dict[str, tuple[object, Nodes]] = {}
         self._tiers: dict[str, Nodes] = {}  # by policy: its tiers' nodes now; absent: to be counted
         self.fits = TierFits()
+        self._pools: tuple[NodePool, ...] = ()
+        self._scaled_up: dict[str, None] = {}  # UIDs of pods that an autoscaler brought a node for
+        self._grew: set[tuple[str, str]] = set()  # (policy, tier) for which it did
         self._custom: dict[str, None] = {}  # pods whose owners are of no kind that is watched
         self._stood: tuple[float, list[Standing]] | None = None  # of which moment; None: things changed
 
@@ -119,6 +123,7 @@ class Rebalancer:
             case "Pod":
                 self._groups.pod_gone(key)
                 self._promised.pop(uid, None)
+                self._scaled_up.pop(uid, None)
                 self._hoped.pop(uid, None)
                 self._custom.pop(key, None)
             case "Node":
@@ -140,13 +145,16 @@ class Rebalancer:
         self._stood = None
         self._groups.ledger(ledger)
 
-    def promised(self, uid: str, at: float) -> None:
-        """Somebody promised a pod a place: its patience begins anew."""
+    def promised(self, uid: str, at: float, *, scale_up: bool = True) -> None:
+        """A pod was promised a place, by an autoscaler or else by a nomination: its patience begins anew."""
+        if scale_up:
+            self._scaled_up[uid] = None
         self._promised[uid] = max(at, self._promised.get(uid, 0.0))
         if len(self._promised) > _PROMISES + 2 * len(self._groups.pods):
             # Events outlive their pods, and some come first: nobody tells when to forget one.
             here = {pod.metadata.uid for pod in self._groups.pods.values()}
             self._promised = {uid: at for uid, at in self._promised.items() if uid in here}
+            self._scaled_up = {uid: None for uid in self._scaled_up if uid in here}
 
     def use(
         self, policies: Iterable[PlacementPolicy], exempt: Collection[str] = (), *, only_ours: bool = False
@@ -163,12 +171,17 @@ class Rebalancer:
         """The node groups that an autoscaler may add nodes to."""
         self.fits.node_groups(groups)
 
+    def node_pools(self, pools: Iterable[NodePool]) -> None:
+        """Karpenter's pools as they now are."""
+        self._pools = tuple(pools)
+
     def follow(self, *, following: bool = True) -> None:
         """Whether somebody else decides from now on, and what it does is seen to be kept in mind."""
         self._following = following
 
     def observe(self, marks: Mapping[str, Marks], now: float) -> None:
         """Keep in mind what happened while another decides: who takes over must know what was."""
+        self._note_growth(now)
         self.history.observe(self.standings(now), marks, now)
         for policy in self.policies:
             known, nodes = marks[policy.name], self._nodes_of(policy)
@@ -216,6 +229,7 @@ class Rebalancer:
     def plan(self, marks: dict[str, Marks], now: float) -> Rebalancing:
         """The moves to make now, and what waits and why."""
         standing = self.standings(now)
+        self._note_growth(now)
         self.history.observe(standing, marks, now)
         return plan(
             Inputs(
@@ -227,6 +241,8 @@ class Rebalancer:
                 self._snapshot,
                 self.history,
                 self._template,
+                self._scalable,
+                self._spared,
             ),
             now,
         )
@@ -302,6 +318,32 @@ class Rebalancer:
         """A policy's tiers with what budgets demand of a group of these pods."""
         return tiers_of_group(policy, namespace, pods, self._groups.all_budgets(), self._groups.sharing)
 
+    def _note_growth(self, now: float) -> None:
+        """Remember the tiers for whose pods an autoscaler brought nodes: it may do so again."""
+        if not self._scaled_up:
+            return
+        for standing in self.standings(now):
+            for held in standing.pods:
+                if held.tier is not None and held.pod.metadata.uid in self._scaled_up:
+                    self._grew.add((standing.policy.name, standing.policy.spec.tiers[held.tier].name))
+
+    def _scalable(self, policy: str, tier: int) -> bool:
+        fit = self.fits.of(policy)
+        if fit is None:
+            return False
+        found = fit.policy.spec.tiers[tier]
+        return (
+            fit.may_grow(tier)
+            or (policy, found.name) in self._grew
+            or any(brings(pool, found) for pool in self._pools)
+        )
+
+    def _spared(self, held: Held) -> int:
+        workload = held.workload
+        owner = self._owners.get((workload.kind, workload.namespace, workload.name))
+        pods = workload.replicas or 0
+        return spared(owner if isinstance(owner, Workload) else None, workload.kind, pods)
+
     def _blame(self, standing: Standing, waiter: Waiter, marks: Marks) -> Blame:
         """What keeps a pod whose patience is over. "pod" only where a tier that would take it has a place for
         the pod that is made in its stead: what nothing takes must not be deleted again and again.
@@ -375,7 +417,7 @@ class Rebalancer:
         if self._following and before is not None and is_evicted(pod) and not is_evicted(before):
             self._evicted(before, now)
         if nominated and (before is None or before.status.nominated_node_name != nominated):
-            self.promised(pod.metadata.uid, now)
+            self.promised(pod.metadata.uid, now, scale_up=False)
         if (reference := pod.metadata.controller) is not None and reference.kind not in KINDS:
             self._custom[key] = None
         self._groups.pod(pod)
