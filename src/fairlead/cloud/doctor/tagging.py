@@ -11,7 +11,7 @@ from itertools import groupby
 
 from fairlead.cloud.doctor.findings import Finding, TagChange
 from fairlead.cloud.doctor.subjects import Subject, tag_command
-from fairlead.nodegroups.aws.tags import LABEL, PREFIX, TAINT, discovery_tags, eks_effect, said_by
+from fairlead.nodegroups.aws.tags import LABEL, PREFIX, RESOURCES, TAINT, discovery_tags, eks_effect, said_by
 
 __all__ = ["check_tags"]
 
@@ -81,9 +81,13 @@ def _kind_of_wrong(subject: Subject, tag: str) -> str:
 
 
 def _stray(subject: Subject, tag: str) -> list[str]:
-    """Tags that were probably meant to be this one."""
+    """Tags that were probably meant to be this one; a taint's tag is not a label's, though the key be one."""
     last = tag.removeprefix(PREFIX).partition("/")[2]
-    return [wrong for wrong in subject.wrong_tags if wrong != tag and wrong.endswith(f"/{last}")]
+    return [
+        wrong
+        for wrong in subject.wrong_tags
+        if wrong.endswith(f"/{last}") and not wrong.startswith((LABEL, TAINT, RESOURCES))
+    ]
 
 
 def _finding(subject: Subject, cause: str, tags: list[str]) -> Finding:
