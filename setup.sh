@@ -150,13 +150,15 @@ if [[ -z $engine ]]; then
     engine=docker
   elif have podman; then
     engine=podman
+  elif "$dry_run"; then
+    engine=docker # nothing is built: this is how it would be
   elif have docker; then
     fail "docker is installed but its daemon does not answer: start it, or install podman"
   else
     fail "neither docker nor podman is installed: one of them has to build the image"
   fi
 fi
-have "$engine" || fail "$engine is not installed"
+"$dry_run" || have "$engine" || fail "$engine is not installed"
 
 if [[ -z $cluster ]]; then
   if have minikube && have kind; then

@@ -101,6 +101,13 @@ def test_who_installs_a_webhook_and_only_they_are_told_how_to_take_it_away(setup
     assert ("delete mutatingwebhookconfiguration fairlead" in out) is (doors != "scheduler")
 
 
+def test_a_dry_run_needs_no_container_engine(setup: Run) -> None:
+    found = steps(setup("--dry-run", tools="kubectl kind"))
+    assert found[0] == f"docker build --tag fairlead:local {ROOT}"
+    found = steps(setup("--dry-run", "--engine=podman", tools="kubectl kind"))
+    assert found[0] == f"podman build --tag localhost/fairlead:local {ROOT}"
+
+
 def test_docker_and_kind_with_all_arguments(setup: Run) -> None:
     found = steps(setup("--dry-run", "placing", "mine:v3", "lab", tools="kubectl docker kind"))
     assert found[0] == f"docker build --tag mine:v3 {ROOT}"
@@ -171,7 +178,7 @@ def test_the_next_steps_name_the_cluster_and_the_namespace(setup: Run) -> None:
     ],
 )
 def test_a_missing_tool_is_named(setup: Run, tools: str, arguments: tuple[str, ...], says: str) -> None:
-    done = setup("--dry-run", *arguments, tools=tools)
+    done = setup(*arguments, tools=tools)
     assert done.returncode == 1
     assert done.stderr.startswith("error: ")
     assert says in done.stderr

@@ -29,7 +29,7 @@ from fairlead.doors.webhook.adopting import Adopting
 from fairlead.doors.webhook.certificates import Certificates, OwnAuthority
 from fairlead.doors.webhook.ledgers import Ledgers
 from fairlead.doors.webhook.metrics import Metrics
-from fairlead.doors.webhook.registration import Registration, Where
+from fairlead.doors.webhook.registration import Registration, Where, check_callable
 from fairlead.doors.webhook.server import Endpoint
 from fairlead.engine.tier_fit import TierFits
 from fairlead.errors import ApiError, BadInput, Unreachable
@@ -81,6 +81,8 @@ class WebhookDoor(Door):
         self._around = around
         self._client = around.client
         where = Where(settings.url, settings.service, around.system_namespace, settings.service_port)
+        if settings.register:
+            check_callable(where, around.client.connection.target.server.url)
         self._settings = settings
         self._registration = Registration(
             around.client,
