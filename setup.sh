@@ -197,7 +197,8 @@ if ! "$dry_run" && ! "${kubectl[@]}" get --raw=/readyz >/dev/null 2>&1; then
 fi
 
 say "1. Build the image"
-step "$engine" build --tag "$manifest_image" "$here"
+# To try Fairlead, a tag will do; FAIRLEAD_BASE=python:3.13-slim@sha256:... pins the base image by its digest.
+step "$engine" build --build-arg "BASE=${FAIRLEAD_BASE:-python:3.13-slim}" --tag "$manifest_image" "$here"
 if ! "$dry_run"; then image_id=$("$engine" image inspect --format '{{.Id}}' "$manifest_image"); fi
 
 say "2. Load it into the cluster's nodes"
