@@ -150,13 +150,15 @@ if [[ -z $engine ]]; then
     engine=docker
   elif have podman; then
     engine=podman
+  elif "$dry_run"; then
+    engine=docker # nothing is built: this is how it would be
   elif have docker; then
     fail "docker is installed but its daemon does not answer: start it, or install podman"
   else
     fail "neither docker nor podman is installed: one of them has to build the image"
   fi
 fi
-have "$engine" || fail "$engine is not installed"
+"$dry_run" || have "$engine" || fail "$engine is not installed"
 
 if [[ -z $cluster ]]; then
   if have minikube && have kind; then
@@ -195,7 +197,8 @@ if ! "$dry_run" && ! "${kubectl[@]}" get --raw=/readyz >/dev/null 2>&1; then
 fi
 
 say "1. Build the image"
-step "$engine" build --tag "$manifest_image" "$here"
+# To try Fairlead, a tag will do; FAIRLEAD_BASE=python:3.13-slim@sha256:... pins the base image by its digest.
+step "$engine" build --build-arg "BASE=${FAIRLEAD_BASE:-python:3.13-slim}" --tag "$manifest_image" "$here"
 if ! "$dry_run"; then image_id=$("$engine" image inspect --format '{{.Id}}' "$manifest_image"); fi
 
 say "2. Load it into the cluster's nodes"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 import pytest
 from click.testing import CliRunner
@@ -110,3 +112,10 @@ def test_leases_are_named_after_namespace_and_scheduler(
     )
     CliRunner().invoke(command, ["--burst-node=virtual", "--burst-value=1", *flags], catch_exceptions=False)
     assert run == [name]
+
+
+def test_the_kubeconfig_flag_may_be_spelt_like_the_other_two(tmp_path: Path) -> None:
+    flags = ["--burstNode=virtual", "--burstValue=1", f"--kubeConfig={tmp_path / 'none'}"]
+    result = CliRunner().invoke(command, flags)
+    assert "No such option" not in result.output
+    assert str(tmp_path / "none") in str(result.exception)

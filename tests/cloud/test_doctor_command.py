@@ -15,6 +15,7 @@ from fairlead.cloud.doctor import CAUSES
 from support.aws import CLUSTER, DISCOVERY, REGION, Aws, refusing, template_tags
 from support.cluster import Cluster
 from support.doctor import GROUPS, autoscaler, doctor, event, waiting
+from support.forbidding import forbidding
 
 EXAMPLES = GROUPS.parent / "doctor"
 DUMP, MENDED, LOG = EXAMPLES / "dump.json", EXAMPLES / "mended.json", EXAMPLES / "autoscaler.log"
@@ -55,6 +56,17 @@ def two_groups(aws: Aws) -> str:
 
 
 class TestItCannotLook:
+    def test_a_cluster_of_which_it_may_read_nothing_is_no_clean_bill(self, tmp_path: Path) -> None:
+        with forbidding(tmp_path) as kubeconfig:
+            done = on("--from-file", str(MENDED), "--kubeconfig", str(kubeconfig))
+            plain = on("--from-file", str(MENDED), "--kubeconfig", str(kubeconfig), "-o", "json")
+        assert done.returncode == 1, done.stderr
+        assert "Nothing is wrong" not in done.stdout
+        for kind in ("Pod", "Node", "Deployment", "Event"):
+            assert f"{kind}: " in done.stdout
+        assert plain.returncode == 1
+        assert "Pod" in json.loads(plain.stdout)["unread"]
+
     def test_without_boto3_one_line_says_so(self) -> None:
         done = on("--aws", without="boto3", env=BARE)
         assert (done.returncode, done.stdout) == (2, "")

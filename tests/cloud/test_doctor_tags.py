@@ -113,6 +113,18 @@ def test_a_misspelt_key_is_blamed_and_the_right_one_is_set(aws: Aws, medium: str
     assert "tag-malformed" in fixed.risks  # the stray one is still there, and said how to take away
 
 
+def test_a_missing_label_and_a_misspelt_taint_of_one_key_are_two_causes(aws: Aws, medium: str) -> None:
+    aws.group("large", asg_tags={TEMPLATE + "taint/size": "large:NO_SCHEDULE"})
+    told = doctor("--aws", "--ca-role", aws.role("autoscaler", DENIED))
+    label, taint = told.one("label-tag-missing"), told.one("effect-misspelt")
+    assert [tag["key"] for tag in label["tags"]] == [TEMPLATE + "label/size"]
+    assert [tag["key"] for tag in taint["tags"]] == [TEMPLATE + "taint/size"]
+    assert "label/size" in label["fix"]
+    assert "taint/size" not in label["fix"]
+    assert "taint/size" in taint["fix"]
+    assert "tag-malformed" not in {cause for _, cause in told.wrong}
+
+
 def test_discovery_tags_are_missing(aws: Aws, medium: str) -> None:
     asg = aws.group("large", asg_tags=template_tags("large"), discovery=False)
     told = doctor("--aws")

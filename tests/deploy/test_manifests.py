@@ -412,6 +412,30 @@ class TestTheImage:
         assert "install " not in final.replace("uninstall", "")
         assert "pip uninstall --yes pip" in final
 
+    def test_the_base_image_has_to_be_named_and_is_the_same_in_both_stages(self) -> None:
+        text = (ROOT / "Dockerfile").read_text()
+        assert re.findall(r"^ARG .*$", text, re.MULTILINE) == ["ARG BASE"]
+        assert [stage.split()[0] for stage in self.stages] == ["${BASE}", "${BASE}"]
+
+    def test_everything_that_pip_installs_is_pinned_by_its_hash(self) -> None:
+        for command in re.findall(r"pip .*?install .*", self.stages[0]):
+            assert "--require-hashes" in command or ("--no-index" in command and "--no-deps" in command)
+        tested = dict(
+            line.split("==")
+            for line in (ROOT / "constraints.txt").read_text().splitlines()
+            if "==" in line and not line.startswith("#")
+        )
+        tested = {name.lower().replace("_", "-"): version for name, version in tested.items()}
+        for name in ("run", "build"):
+            lines = (ROOT / "requirements" / f"{name}.txt").read_text().splitlines()
+            pins = [line for line in lines if line and not line.startswith(("#", " "))]
+            assert pins
+            for pin in pins:
+                project, _, version = pin.partition("==")
+                assert pin.endswith("\\"), f"{pin} has no hash"
+                if project in tested:
+                    assert version.split()[0] == tested[project]
+
     def test_only_what_the_build_needs_is_sent_to_it(self) -> None:
         ignore = (ROOT / ".dockerignore").read_text().splitlines()
         kept = {line[1:] for line in ignore if line.startswith("!")}

@@ -54,7 +54,7 @@ def steps(done: subprocess.CompletedProcess[str]) -> list[str]:
 
 def test_docker_and_minikube(setup: Run) -> None:
     assert steps(setup("--dry-run", tools="kubectl docker minikube")) == [
-        f"docker build --tag fairlead:local {ROOT}",
+        f"docker build --build-arg BASE=python:3.13-slim --tag fairlead:local {ROOT}",
         "minikube --profile=minikube image load fairlead:local",
         "kubectl --context=minikube get namespace fairlead-system"
         " || kubectl --context=minikube apply -f deploy/namespace.yaml  # as fairlead-system",
@@ -101,9 +101,16 @@ def test_who_installs_a_webhook_and_only_they_are_told_how_to_take_it_away(setup
     assert ("delete mutatingwebhookconfiguration fairlead" in out) is (doors != "scheduler")
 
 
+def test_a_dry_run_needs_no_container_engine(setup: Run) -> None:
+    found = steps(setup("--dry-run", tools="kubectl kind"))
+    assert found[0] == f"docker build --build-arg BASE=python:3.13-slim --tag fairlead:local {ROOT}"
+    found = steps(setup("--dry-run", "--engine=podman", tools="kubectl kind"))
+    assert found[0] == f"podman build --build-arg BASE=python:3.13-slim --tag localhost/fairlead:local {ROOT}"
+
+
 def test_docker_and_kind_with_all_arguments(setup: Run) -> None:
     found = steps(setup("--dry-run", "placing", "mine:v3", "lab", tools="kubectl docker kind"))
-    assert found[0] == f"docker build --tag mine:v3 {ROOT}"
+    assert found[0] == f"docker build --build-arg BASE=python:3.13-slim --tag mine:v3 {ROOT}"
     assert found[1] == "kind load docker-image --name=lab mine:v3"
     assert found[3].endswith("# for placing and mine:v3")
     assert all("--context=kind-lab" in line for line in found[2:])
@@ -116,7 +123,9 @@ def test_docker_and_kind_with_all_arguments(setup: Run) -> None:
 )
 def test_podman_hands_the_image_over_as_a_file(setup: Run, cluster: str, load: str) -> None:
     found = steps(setup("--dry-run", tools=f"kubectl podman {cluster}"))
-    assert found[0].startswith("podman build --tag localhost/fairlead:local ")
+    assert found[0].startswith(
+        "podman build --build-arg BASE=python:3.13-slim --tag localhost/fairlead:local "
+    )
     assert found[1].startswith("podman save --format=docker-archive --output=")
     tar = found[1].split()[3].removeprefix("--output=")
     assert found[2] == f"{load} {tar}"
@@ -136,7 +145,7 @@ def test_nodes_are_told_the_name_under_which_podman_keeps_an_image(
     setup: Run, image: str, known_as: str
 ) -> None:
     found = steps(setup("--dry-run", "fairlead-system", image, tools="kubectl podman minikube"))
-    assert found[0] == f"podman build --tag {known_as} {ROOT}"
+    assert found[0] == f"podman build --build-arg BASE=python:3.13-slim --tag {known_as} {ROOT}"
     assert found[4].endswith(f"and {known_as}")
 
 
@@ -171,7 +180,7 @@ def test_the_next_steps_name_the_cluster_and_the_namespace(setup: Run) -> None:
     ],
 )
 def test_a_missing_tool_is_named(setup: Run, tools: str, arguments: tuple[str, ...], says: str) -> None:
-    done = setup("--dry-run", *arguments, tools=tools)
+    done = setup(*arguments, tools=tools)
     assert done.returncode == 1
     assert done.stderr.startswith("error: ")
     assert says in done.stderr

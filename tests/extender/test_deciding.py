@@ -190,7 +190,7 @@ def test_when_pods_that_were_passed_on_leave_the_split_is_made_up_for() -> None:
     scene = Scene()
     scene.marked = {"spot"}
     for number in range(10):
-        assert scene.schedule(f"p{number}") == "on-demand"
+        assert scene.schedule(f"p{number}", ("d1", "d2")) == "on-demand"
     scene.marked = set()
 
     # Whoever is evicted, the next pod goes where the split lacks one: until seven of ten are on spot.

@@ -48,9 +48,18 @@ def test_a_min_falls_back_where_its_tier_says_so() -> None:
 def test_a_marked_tier_is_skipped_at_once() -> None:
     scene = Scene()
     scene.marked = {"spot"}
-    tiers = Counter(scene.tier(scene.filter(f"p{number}")) for number in range(10))
+    offered = ("d1", "d2")
+    tiers = Counter(scene.tier(scene.filter(f"p{number}", offered)) for number in range(10))
 
     assert tiers == {"on-demand": 10}
+
+
+def test_a_marked_tier_still_takes_pods_that_fit_there_now() -> None:
+    scene = Scene()
+    scene.marked = {"spot"}
+    tiers = Counter(scene.tier(scene.filter(f"p{number}", ("s2", "d1", "d2"))) for number in range(10))
+
+    assert tiers == {"spot": 7, "on-demand": 3}
 
 
 def test_a_tier_that_lost_its_last_node_is_skipped_before_anybody_marked_it() -> None:

@@ -96,6 +96,31 @@ def test_cordoned_spot_nodes_are_an_interruption_before_they_are_gone() -> None:
     assert cluster.split("web") == {"on-demand": 6, "spot": 14}
 
 
+def test_a_workload_that_spot_could_never_take_goes_elsewhere_and_does_not_close_it_for_others() -> None:
+    cluster = Placed(policy(fallback={"after": "2m"}))
+    cluster.deployment("picky", 4, nodeSelector={"capacity": "on-demand"})
+    cluster.deployment("large", 4, cpu="9")
+    cluster.after(600)
+    assert cluster.split("picky") == {"on-demand": 4}
+    assert cluster.split("large") == {"": 4}
+    assert not list(cluster.placement.marks["web"])
+    assert not cluster.placement.done, "what no tier would take is not deleted again and again"
+    cluster.deployment("web", 10)
+    cluster.after(20)
+    assert cluster.split("web") == {"on-demand": 3, "spot": 7}
+
+
+def test_a_marked_tier_still_takes_pods_that_fit_there_now() -> None:
+    cluster = Placed(policy(fallback={"after": "2m", "coolDown": "30m"}), spot=1)
+    cluster.deployment("large", 5, cpu="3")
+    cluster.after(300)
+    assert [tier for tier, _ in cluster.placement.marks["web"]] == ["spot"]
+    cluster.deployment("small", 10)
+    cluster.after(20)
+    small = cluster.split("small")
+    assert small["spot"] > small["on-demand"] >= 3
+
+
 def test_where_no_spot_can_be_had_pods_go_on_demand_after_a_while() -> None:
     cluster = Placed(policy(fallback={"after": "2m"}), spot=0)
     cluster.deployment("web", 10)

@@ -72,6 +72,37 @@ def test_where_no_spot_can_be_had_pods_go_on_demand_and_return_when_it_can(corne
     assert {(one["tier"], one["to"]) for one in door.log("moved")} == {("on-demand", "spot")}
 
 
+def test_a_workload_that_spot_could_never_take_does_not_close_it_for_others(corner: Rebalanced) -> None:
+    own = corner.corner
+    own.nodes(on_demand=0)
+    own.nodes(spot=0, cpu=128)
+    tiers = own.tier("spot", volatile=True), own.tier("on-demand", min=1)
+    patient = {"after": "1s", "coolDown": "10m"}
+    door = corner.running(own.policy("web", *tiers, rebalance=PACE, fallback=patient))
+    picky = {"nodeSelector": {"test": corner.cluster.namespace, "capacity": "on-demand"}}
+    large = {"containers": [{"name": "c", "image": "c", "resources": {"requests": {"cpu": "100"}}}]}
+    corner.deploy("large", 2, pods=large)
+    corner.deploy("picky", 3, pods=picky)
+    corner.lies("large", on_demand=2)
+    corner.lies("picky", on_demand=3)
+    own.deploy("web", 3)
+    corner.lies("web", spot=2, on_demand=1)
+    assert not door.log("marks")
+
+
+def test_no_pod_is_given_up_for_spot_that_nothing_can_bring(corner: Rebalanced) -> None:
+    own = corner.corner
+    own.nodes(spot=0)
+    tiers = own.tier("spot", volatile=True), own.tier("on-demand", min=1)
+    quick = {"after": "1s", "coolDown": "1s"}
+    door = corner.running(own.policy("web", *tiers, rebalance=PACE, fallback=quick))
+    own.deploy("web", 2)
+    corner.lies("web", on_demand=2)
+    why = "tier spot has no node, and nothing is known that would bring one"
+    corner.cluster.wait(lambda: why in corner.tell(), "the cool-down to be over")
+    assert not door.log("moved")
+
+
 @pytest.mark.slow
 def test_pods_return_from_burst_to_base_one_at_a_time(corner: Rebalanced) -> None:
     own = corner.corner

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from fairlead.nodegroups import read_groups
 from support.pictured import NOW, Picture
 from support.policies import ON_DEMAND, SPOT, policy
 from support.units import EPOCH, budget, pod, workload
@@ -243,7 +244,9 @@ def test_with_no_node_in_the_tier_one_pod_is_moved_as_a_probe_after_the_cool_dow
     picture = strayed()
     for name in ("s1", "s2"):
         picture.remove("Node", name)
-    picture.failed()
+    spot = {"name": "spot", "labels": {"capacity": "spot"}, "instanceTypes": [{"capacity": {"cpu": "4"}}]}
+    picture.machine.node_groups(read_groups([spot]))
+    picture.add(budget("web", {"app": "web"}, 1)).failed()
     assert "unavailable" in picture.waits()
     picture.now += 61
     move = picture.move()

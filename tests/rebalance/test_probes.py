@@ -67,7 +67,7 @@ class TestGangsThatAreNotWhole:
         world = Running(Settings())
         world.now = 1000.0
         world.tell(PoliciesAre((policy("ab", *AB, match={"labels": {"app": "x"}}),)))
-        world.add(*(node(f"node-{tier}", cpu=8, labels={"tier": tier}) for tier in "ab"))
+        world.add(node("node-a", cpu=1, labels={"tier": "a"}), node("node-b", cpu=8, labels={"tier": "b"}))
         over = Marks(60).failed("a", EPOCH.timestamp() + world.now - 100)
         world.settle(world.tell(MarksAre("ab", dict(over))))
         for number in (1, 2):

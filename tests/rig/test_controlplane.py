@@ -75,6 +75,25 @@ def test_a_node_that_comes_without_a_hostname_gets_one_before_it_is_ready(plane:
     plane.kubectl("delete", "node", "bare")
 
 
+def test_no_pod_is_put_on_a_node_of_an_autoscaler_before_it_has_its_hostname(plane: ControlPlane) -> None:
+    """Two pods with anti-affinity on the hostname would both be put on a node without that label."""
+    groups = read_groups([{"name": "made", "taints": [{"key": "own", "effect": "NoSchedule"}]}])
+    [template] = yaml.safe_load(config_maps(groups, "kube-system")[1]["data"]["templates"])["items"]
+    template["metadata"]["name"] = "made"
+    plane.api.create("/api/v1/nodes", template)
+
+    def started() -> bool:
+        node = plane.api.get("/api/v1/nodes/made")
+        keys = [taint["key"] for taint in node["spec"].get("taints", [])]
+        free = not any(key.startswith("startup-taint.cluster-autoscaler.kubernetes.io/") for key in keys)
+        assert not free or node["metadata"]["labels"]["kubernetes.io/hostname"] == "made"
+        assert "own" in keys
+        return keys == ["own"]
+
+    wait_until(started, "the node to be usable", timeout_s=30)
+    plane.kubectl("delete", "node", "made")
+
+
 def test_a_deployments_pods_run_and_are_gone_after_its_deletion(plane: ControlPlane) -> None:
     plane.kubectl("apply", "-f", "-", stdin=deployment("web", 4))
     plane.kubectl("rollout", "status", "deployment/web", "--timeout=60s")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -34,6 +36,15 @@ def test_what_was_decided_is_decided_again(tmp_path: Path):
     found = replay(segments_of(tmp_path / "r"))
     assert found.difference is None
     assert (found.segments, found.turns, found.events, found.actions) == (1, 2, 3, 2)
+
+
+def test_only_its_owner_may_read_a_recording(tmp_path: Path):
+    before = os.umask(0)
+    try:
+        Recorder(tmp_path / "log", Settings(), segment_bytes=1000, segments=2).close()
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "log").stat().st_mode) == 0o600
 
 
 def test_a_decision_that_was_changed_is_found(tmp_path: Path):

@@ -71,8 +71,8 @@ class Scene:
     def gone(self, name: str) -> None:
         self.deciding.left(KEY, member(name), gone=True)
 
-    def schedule(self, name: str) -> str:
+    def schedule(self, name: str, offered: Collection[str] = ALL) -> str:
         """Ask, and have it bound to the first node that is allowed; its tier."""
-        verdict = self.filter(name)
+        verdict = self.filter(name, offered)
         self.bound(name, verdict.nodes[0])
         return self.tier(verdict)

@@ -13,6 +13,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fairlead.errors import FairleadError
+from fairlead.kube.resources import BUILT_IN as RESOURCES
 from fairlead.tenants.rendering import render
 from fairlead.tenants.tenant import Tenant, merged, place
 from fairlead.tenants.types import default_text, default_types, read_types
@@ -67,6 +69,9 @@ RICH: dict[str, Any] = {
     ],
     "dependsOn": {"Deployment/${name}": ["Job/${name}-setup", "ConfigMap/${name}-more"]},
 }
+
+
+CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": {}}
 
 
 def helm(*arguments: str, code: int = 0, stdin: str | None = None) -> str:
@@ -210,11 +215,47 @@ def test_what_the_command_refuses_the_chart_refuses(values: dict[str, Any], said
         ({"tolerations": [{"key": "a", "efect": "NoSchedule"}]}, "tolerations[0].efect: there is no such"),
         ({"tolerations": [{"key": "a", "effect": "NO_SCHEDULE"}]}, "tolerations[0].effect"),
         ({"dependsOn": {"Deployment/nowhere": ["Foo/bar"]}}, "there is no Deployment/nowhere among"),
+        ({"image": 5}, "image: is not a text"),
+        ({"replicas": "many"}, "replicas: many is not a whole number"),
+        ({"exclusive": "yes"}, "exclusive: yes is neither true nor false"),
+        ({"namespace": 5}, "namespace: is neither true, false nor a name"),
+        ({"parameters": {"a b": "x"}}, "parameters.a b: is not a parameter's name"),
+        ({"parameters": {"name": "x"}}, "parameters.name: every tenant has this parameter by itself"),
+        ({"objects": [CONFIG_MAP, CONFIG_MAP]}, "objects: there are two of ConfigMap/x"),
+        ({"objects": [CONFIG_MAP | {"kind": "Namespace"}]}, "Namespace belongs to no namespace"),
     ],
 )
 def test_types_that_cannot_be_used_are_refused(fields: dict[str, Any], said: str) -> None:
     types = yaml.safe_dump(plain_types({"name": "small", "image": "i", **fields}))
     assert said in template("a", {"type": "small", "types": types}, code=1)
+    with pytest.raises(FairleadError):
+        ours("small", "a", {}, types)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("others", "said"),
+    [
+        ([{"name": "small", "image": "i"}], 'there are two tenant types "small"'),
+        ([{"name": "Large", "image": "i"}], 'tenant type "Large": names are of lower case letters'),
+        ([{"image": "i"}], "types[1].name: is missing"),
+        (
+            [{"name": "large", "image": "i", "colour": "red"}],
+            "tenant type large: colour: there is no such field",
+        ),
+    ],
+)
+def test_a_file_of_types_is_refused_for_any_of_them(others: list[dict[str, Any]], said: str) -> None:
+    types = yaml.safe_dump(plain_types({"name": "small", "image": "i"}, *others))
+    assert said in template("a", {"type": "small", "types": types}, code=1)
+    with pytest.raises(FairleadError):
+        ours("small", "a", {}, types)
+
+
+def test_the_chart_knows_every_kind_that_belongs_to_no_namespace() -> None:
+    text = (CHART / "templates" / "_objects.tpl").read_text()
+    for resource in RESOURCES:
+        assert (f'"{resource.api_version}/{resource.kind}"' in text) or resource.namespaced, resource
 
 
 @pytest.mark.real

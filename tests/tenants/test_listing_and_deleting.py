@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from support.tenancy import Tenancy
 
@@ -139,3 +140,32 @@ class TestFiles:
         made = tenancy.objects("a")
         assert {one["metadata"]["labels"]["fairlead.dev/tenant-type"] for one in made.values()} == {"big"}
         assert "Service/a" not in made
+
+
+def test_two_tenants_that_are_to_be_alone_and_share_a_node_are_said_to(tenancy: Tenancy) -> None:
+    (node,) = tenancy.cluster.add_nodes(1, pods=10)
+    tenancy.create("a", "b")
+    pods = tenancy.cluster.wait(lambda: _pods_of(tenancy, {"a", "b"}), "the tenants to have pods")
+    for pod in pods:
+        if not pod["spec"].get("nodeName"):
+            # As a scheduler does that does not see the hostname: by hand.
+            target = {"apiVersion": "v1", "kind": "Node", "name": node}
+            body = {
+                "apiVersion": "v1",
+                "kind": "Binding",
+                "metadata": {"name": pod["metadata"]["name"]},
+                "target": target,
+            }
+            path = tenancy.cluster.path("Pod", pod["metadata"]["name"], "binding", namespace=tenancy.home)
+            assert tenancy.cluster.wire.request("POST", path, body).status in (201, 409)
+    held = tenancy.listed()
+    assert held["a"]["sharesNodeWith"] == [f"{tenancy.home}/b on {node}"]
+    assert f"not alone: it meets {tenancy.home}/a on {node}" in tenancy.ok("list", "-n", tenancy.home)
+
+
+def _pods_of(tenancy: Tenancy, tenants: set[str]) -> list[dict[str, Any]] | None:
+    """The pods, once each of the tenants has one."""
+    found: list[dict[str, Any]] = tenancy.cluster.list("Pod", namespace=tenancy.home)["items"]
+    return (
+        found if {one["metadata"]["labels"].get("fairlead.dev/tenant") for one in found} >= tenants else None
+    )

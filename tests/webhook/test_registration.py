@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ from fairlead.client.api import Client
 from fairlead.client.authority import Authority, KeyPair
 from fairlead.doors.shown import Files
 from fairlead.doors.webhook.keyring import SECRET
-from fairlead.doors.webhook.registration import CONFIGURATION, Registration, Where
+from fairlead.doors.webhook.registration import CONFIGURATION, Registration, Where, check_callable
 from fairlead.errors import BadInput
 from support.admission import TIER, Tiered
 from support.manifests import pod
@@ -164,6 +165,24 @@ def test_flags_that_cannot_be_used_are_refused_at_once(arguments: list[str], sai
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("url", "server", "refused"),
+    [
+        ("https://127.0.0.1:9443", "https://10.0.0.1:6443", True),
+        ("https://localhost:9443", "https://cluster.example.com", True),
+        ("https://[::1]:9443", "https://10.0.0.1:6443", True),
+        ("https://0.0.0.0:9443", "https://127.0.0.1:6443", True),
+        ("https://[::]:9443", "https://10.0.0.1:6443", True),
+        ("https://127.0.0.1:9443", "https://localhost:6443", False),
+        ("https://10.0.0.5:9443", "https://10.0.0.1:6443", False),
+        ("", "https://10.0.0.1:6443", False),  # a Service
+    ],
+)
+def test_an_address_that_the_api_server_cannot_call_is_refused(url: str, server: str, refused: bool) -> None:
+    with pytest.raises(BadInput, match="--url") if refused else contextlib.nullcontext():
+        check_callable(Where(url=url, service="fairlead", namespace="fairlead-system"), server)
 
 
 def test_a_service_is_certified_under_every_name_it_has() -> None:

@@ -53,6 +53,9 @@
 {{- if not (and $given.apiVersion $given.kind ($given.metadata | default dict).name) -}}
 {{- fail (printf "%s: %s: apiVersion, kind or metadata.name is missing" $called $at) -}}
 {{- end -}}
+{{- if has (printf "%s/%s" $given.apiVersion $given.kind) (list "admissionregistration.k8s.io/v1/MutatingWebhookConfiguration" "apiextensions.k8s.io/v1/CustomResourceDefinition" "rbac.authorization.k8s.io/v1/ClusterRole" "rbac.authorization.k8s.io/v1/ClusterRoleBinding" "scheduling.k8s.io/v1/PriorityClass" "storage.k8s.io/v1/CSIDriver" "storage.k8s.io/v1/CSINode" "storage.k8s.io/v1/StorageClass" "storage.k8s.io/v1/VolumeAttachment" "v1/Namespace" "v1/Node" "v1/PersistentVolume") -}}
+{{- fail (printf "%s: %s.kind: %s belongs to no namespace, so to no tenant either" $called $at $given.kind) -}}
+{{- end -}}
 {{- $own := deepCopy $given.metadata -}}
 {{- if ne ($own.namespace | default $tenant.namespace) $tenant.namespace -}}
 {{- fail (printf "%s: %s.metadata.namespace: is not the tenant's, %s" $called $at $tenant.namespace) -}}
@@ -77,7 +80,13 @@
 {{- end -}}
 {{- end -}}
 {{- $known := list -}}
-{{- range $objects -}}{{- $known = append $known (printf "%s/%s" .kind .metadata.name) -}}{{- end -}}
+{{- range $objects -}}
+{{- $ref := printf "%s/%s" .kind .metadata.name -}}
+{{- if has $ref $known -}}
+{{- fail (printf "%s: objects: there are two of %s" $called $ref) -}}
+{{- end -}}
+{{- $known = append $known $ref -}}
+{{- end -}}
 {{- range $ref, $needs := $shape.dependsOn | default dict -}}
 {{- range prepend $needs $ref -}}
 {{- if not (has . $known) -}}

@@ -9,10 +9,23 @@
 {{- if or (ne ($read.apiVersion | default "") "fairlead.dev/v1alpha1") (ne ($read.kind | default "") "TenantTypes") -}}
 {{- fail (printf "%s: is not apiVersion fairlead.dev/v1alpha1, kind TenantTypes" $source) -}}
 {{- end -}}
+{{- range $field, $_ := $read -}}
+{{- if not (has $field (list "apiVersion" "kind" "types")) -}}
+{{- fail (printf "%s: %s: there is no such field" $source $field) -}}
+{{- end -}}
+{{- end -}}
 {{- $known := list -}}
 {{- $type := dict -}}
 {{- $wanted := .Values.type -}}
-{{- range $read.types -}}
+{{- range $index, $_ := $read.types -}}
+{{- if not (kindIs "string" .name) -}}
+{{- fail (printf "%s: types[%d].name: is missing" $source $index) -}}
+{{- end -}}
+{{- include "tenant.checkName" (dict "of" .name "called" (printf "%s: tenant type" $source)) -}}
+{{- if has .name $known -}}
+{{- fail (printf "%s: there are two tenant types %q" $source .name) -}}
+{{- end -}}
+{{- include "tenant.checkType" (dict "type" . "called" (printf "%s: tenant type %s" $source .name)) -}}
 {{- $known = append $known .name -}}
 {{- if eq .name $wanted -}}{{- $type = . -}}{{- end -}}
 {{- end -}}
@@ -35,6 +48,29 @@
 {{- $labels := dict "app.kubernetes.io/managed-by" "fairlead" "fairlead.dev/tenant" $name -}}
 {{- $_ := set $labels "fairlead.dev/tenant-type" $wanted -}}
 {{- dict "name" $name "namespace" $namespace "own" (not (not $own)) "type" $type "labels" $labels | toJson -}}
+{{- end -}}
+
+{{/* Fields and parameters of a type, whichever is used. Context: type, called. */}}
+{{- define "tenant.checkType" -}}
+{{- $known := list "image" "replicas" "nodeLabels" "tolerations" "exclusive" "schedulerName" "resources" "ports" "config" "secret" "quota" "network" "disruption" "strategy" "pod" "container" "objects" "dependsOn" -}}
+{{- $called := .called -}}
+{{- range $field, $_ := omit .type "name" "parameters" "namespace" -}}
+{{- if not (has $field $known) -}}
+{{- fail (printf "%s: %s: there is no such field; there are: %s" $called $field (join ", " (sortAlpha $known))) -}}
+{{- end -}}
+{{- end -}}
+{{- $namespace := get .type "namespace" -}}
+{{- if not (or (not $namespace) (kindIs "bool" $namespace) (kindIs "string" $namespace)) -}}
+{{- fail (printf "%s: namespace: is neither true, false nor a name" $called) -}}
+{{- end -}}
+{{- range $name, $_ := .type.parameters -}}
+{{- if not (regexMatch "^[A-Za-z_][A-Za-z0-9_-]*$" $name) -}}
+{{- fail (printf "%s: parameters.%s: is not a parameter's name: letters, digits, _ and -" $called $name) -}}
+{{- end -}}
+{{- if has $name (list "name" "namespace" "type") -}}
+{{- fail (printf "%s: parameters.%s: every tenant has this parameter by itself" $called $name) -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "tenant.checkName" -}}
@@ -117,15 +153,18 @@
 {{- $called := printf "tenant type %s, tenant %s" $type.name .tenant.name -}}
 {{- $values := include "tenant.parameters" . | fromJson -}}
 {{- $template := omit $type "name" "parameters" "namespace" -}}
-{{- $known := list "image" "replicas" "nodeLabels" "tolerations" "exclusive" "schedulerName" "resources" "ports" "config" "secret" "quota" "network" "disruption" "strategy" "pod" "container" "objects" "dependsOn" -}}
-{{- range $field, $_ := $template -}}
-{{- if not (has $field $known) -}}
-{{- fail (printf "%s: %s: there is no such field; there are: %s" $called $field (join ", " (sortAlpha $known))) -}}
-{{- end -}}
-{{- end -}}
 {{- $shape := get (include "tenant.fill" (dict "of" $template "values" $values "called" $called "at" "") | fromJson) "v" -}}
 {{- if not $shape.image -}}
 {{- fail (printf "%s: image: is missing" $called) -}}
+{{- end -}}
+{{- if not (kindIs "string" $shape.image) -}}
+{{- fail (printf "%s: image: is not a text" $called) -}}
+{{- end -}}
+{{- if not (or (kindIs "invalid" (index $shape "replicas")) (regexMatch "^-?[0-9]+$" (toString $shape.replicas))) -}}
+{{- fail (printf "%s: replicas: %v is not a whole number" $called $shape.replicas) -}}
+{{- end -}}
+{{- if and (hasKey $shape "exclusive") (not (has (lower (toString $shape.exclusive)) (list "true" "false" "1" "0"))) -}}
+{{- fail (printf "%s: exclusive: %v is neither true nor false" $called $shape.exclusive) -}}
 {{- end -}}
 {{- if kindIs "invalid" (index $shape "disruption") -}}
 {{- $_ := set $shape "disruption" (dict "maxUnavailable" 1) -}}

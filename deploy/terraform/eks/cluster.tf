@@ -63,8 +63,8 @@ resource "aws_eks_cluster" "this" {
   vpc_config {
     subnet_ids              = local.subnet_ids
     endpoint_private_access = true
-    endpoint_public_access  = true
-    public_access_cidrs     = var.public_access_cidrs
+    endpoint_public_access  = try(length(var.public_access_cidrs), 0) > 0
+    public_access_cidrs     = try(length(var.public_access_cidrs), 0) > 0 ? var.public_access_cidrs : null
   }
 
   access_config {
@@ -73,6 +73,13 @@ resource "aws_eks_cluster" "this" {
   }
 
   depends_on = [aws_iam_role_policy_attachment.cluster]
+
+  lifecycle {
+    precondition {
+      condition     = var.public_access_cidrs != null
+      error_message = "Say in public_access_cidrs who may reach the API server, such as your own address; [] keeps it private."
+    }
+  }
 }
 
 resource "aws_iam_openid_connect_provider" "this" {

@@ -27,9 +27,9 @@ variable "kubernetes_version" {
 }
 
 variable "public_access_cidrs" {
-  description = "Who may reach the API server of a cluster that is made."
+  description = "Who may reach the API server of a cluster that is made, beside its own VPC: to be said for one; [] keeps it private."
   type        = list(string)
-  default     = ["0.0.0.0/0"]
+  default     = null
 }
 
 variable "subnet_ids" {

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from fairlead.doors.rebalancer.carrying import Outcome
     from fairlead.doors.running import Options
+    from fairlead.nodegroups import NodeGroup
 
 __all__ = ["command"]
 
@@ -33,6 +34,13 @@ Several replicas may run: one acts, by lease. Exits with 0 after SIGTERM or SIGI
 )
 @click.option("--dry-run", is_flag=True, help="Only say what would be done now, and why; write nothing.")
 @click.option(
+    "--timeout",
+    default="5s",
+    show_default=True,
+    metavar="DURATION",
+    help="How long --dry-run waits for the API server's first answers.",
+)
+@click.option(
     "--once", is_flag=True, help="Do what is to be done now, and end; nothing while another rebalancer leads."
 )
 @click.option(
@@ -52,8 +60,23 @@ Several replicas may run: one acts, by lease. Exits with 0 after SIGTERM or SIGI
     metavar="NAME",
     help="Our own scheduler: its pods fall back without being deleted. Repeatable.",
 )
+@click.option(
+    "--node-groups",
+    default="",
+    metavar="FILE",
+    help="The node groups that an autoscaler adds nodes to, YAML: what an empty tier's nodes would be like.",
+)
 @running_options
-def command(options: Options, dry_run: bool, once: bool, output: str, schedulers: tuple[str, ...]) -> None:
+def command(
+    *,
+    options: Options,
+    dry_run: bool,
+    timeout: str,
+    once: bool,
+    output: str,
+    schedulers: tuple[str, ...],
+    node_groups: str,
+) -> None:
     """Keep pods where their PlacementPolicy wants them.
 
     A tier that cannot take its pods is left alone for a while, and its pending pods are passed on. Pods
@@ -63,14 +86,19 @@ def command(options: Options, dry_run: bool, once: bool, output: str, schedulers
     from fairlead.doors.rebalancer.door import RebalancerDoor, Settings
     from fairlead.doors.running import run_doors
 
-    settings = Settings(schedulers=schedulers, once=once)
+    groups: tuple[NodeGroup, ...] = ()
+    if node_groups:
+        from fairlead.cli.nodegroups.reading import read_given
+
+        groups = read_given(node_groups)
+    settings = Settings(schedulers=schedulers, once=once, node_groups=groups)
     if dry_run:
-        _show(_look(options, settings), output)
+        _show(_look(options, settings, timeout), output)
         return
     run_doors(options, lambda around: [RebalancerDoor(around, settings)])
 
 
-def _look(options: Options, settings: Any) -> Outcome:
+def _look(options: Options, settings: Any, timeout: str) -> Outcome:
     import asyncio
     import random
 
@@ -79,15 +107,27 @@ def _look(options: Options, settings: Any) -> Outcome:
     from fairlead.client.connection import Connection
     from fairlead.doors.policies import LivePolicies
     from fairlead.doors.rebalancer.door import RebalancerDoor
+    from fairlead.doors.rebalancer.watching import check_rights
     from fairlead.doors.running import Surroundings, configure_logging, event_loop, own_namespace
+    from fairlead.errors import BadInput, Unreachable
+    from fairlead.kube.duration import seconds
 
     configure_logging(options.log_format, "warning")
+    try:
+        timeout_s = seconds(timeout)
+    except ValueError as error:
+        raise BadInput(f"--timeout: {error}") from error
 
     async def look() -> Outcome:
         target = kubeconfig.load(options.kubeconfig or None, context=options.context or None)
         async with Connection(target) as connection:
             rng = random.Random()
             client = Client(connection, rng=rng)
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await check_rights(client)
+            except TimeoutError:
+                raise Unreachable(f"{target.server.url} did not answer within {timeout}") from None
             policies = LivePolicies(client, file=options.policies, rng=rng)
             around = Surroundings(client, policies, options.system_namespace or own_namespace(), rng)
             door = RebalancerDoor(around, settings)

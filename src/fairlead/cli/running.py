@@ -32,7 +32,13 @@ def running_options(command: F) -> Callable[..., Any]:
 
 
 _FLAGS = (
-    click.option("--kubeconfig", default="", metavar="FILE", help="Which cluster, and who we are to it."),
+    click.option(
+        "--kubeconfig",
+        "--kubeConfig",
+        default="",
+        metavar="FILE",
+        help="Which cluster, and who we are to it.",
+    ),
     click.option("--context", default="", metavar="NAME", help="Another context than the current one."),
     click.option(
         "--policies",

@@ -48,13 +48,15 @@ async def served_at_last(client: Client) -> tuple[Resource, ...]:
     """All served resources, asked for until there is an answer: an API server that is away for a while is
     no reason to end. Cancelled, nothing happens.
     """
-    backoff = Backoff(client.rng)
+    backoff, told = Backoff(client.rng), ""
     while True:
         try:
             return await served(client)
         except (ApiError, Unreachable) as error:
             wait_s = backoff.next_s(error.retry_after_s if isinstance(error, ApiError) else None)
-            _log.warning("discovery_failed", reason=str(error), wait_s=round(wait_s, 3))
+            if str(error) != told:
+                told = str(error)
+                _log.warning("discovery_failed", reason=told, wait_s=round(wait_s, 3))
         await asyncio.sleep(wait_s)
 
 

@@ -241,10 +241,15 @@ class Reflector(Generic[T, K]):
 
     def _note(self, failure: FairleadError, wait_s: float) -> None:
         """Remember why, and choose how to go on."""
-        self._failure = failure
+        known, self._failure = self._failure, failure
         self.counters.broken += 1
         listing = self._view.resume is None
-        _log.info("watch_broken", resource=self.resource.plural, reason=str(failure), wait_s=round(wait_s, 3))
+        plural = self.resource.plural
+        if not _is_refusal(failure):
+            _log.info("watch_broken", resource=plural, reason=str(failure), wait_s=round(wait_s, 3))
+        elif not _is_refusal(known):
+            # Said once: the right is there or it is not, however often it is asked for.
+            _log.warning("right_missing", right=f"list and watch {plural}", reason=str(failure))
         if isinstance(failure, Gone | Distrust):
             self._must_list = True
         elif isinstance(failure, ApiError):
@@ -393,3 +398,7 @@ class Reflector(Generic[T, K]):
 
 def _whole(obj: Any) -> Any:
     return obj
+
+
+def _is_refusal(failure: FairleadError | None) -> bool:
+    return isinstance(failure, ApiError) and failure.code == 403

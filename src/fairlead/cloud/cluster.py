@@ -47,6 +47,11 @@ class ClusterRead:
     objects: list[dict[str, Any]]
     unread: dict[str, str]
 
+    @property
+    def blind(self) -> bool:
+        """Whether what the diagnosis is about could not be read: pods, or nodes."""
+        return "Pod" in self.unread or "Node" in self.unread
+
 
 async def read_cluster(client: Client) -> ClusterRead:
     """Read once, kind by kind. Cancelled half-way, nothing is left behind."""
@@ -58,7 +63,7 @@ async def read_cluster(client: Client) -> ClusterRead:
     settings = find_autoscaler(read.objects)
     if settings is not None:
         await read.all(known("ServiceAccount"), namespace=settings.namespace)
-    for resource in await served(client):
+    for resource in await read.served():
         pool = resource.group == _KARPENTER and resource.kind == "NodePool"
         if pool or resource.group in _NODE_CLASSES:
             await read.all(resource)
@@ -72,6 +77,16 @@ class _Reading:
         self._client = client
         self.objects: list[dict[str, Any]] = []
         self.unread: dict[str, str] = {}
+
+    async def served(self) -> tuple[Resource, ...]:
+        """What the server has; nothing where it does not say."""
+        try:
+            return await served(self._client)
+        except ApiError as error:
+            if error.code not in (403, 404, 405):
+                raise
+            self.unread["the list of API groups"] = str(error)
+            return ()
 
     async def all(self, resource: Resource, *, namespace: str | None = None, fields: str = "") -> None:
         try:

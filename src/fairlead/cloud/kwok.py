@@ -2,7 +2,9 @@
 
 The label that tells the groups apart is named twice, in the configuration and on the templates; where the
 two differ it never scales up, and does not say so. A template has no ``kubernetes.io/hostname``: every node
-made from it would have the same, and anti-affinity on it would let one node carry a pod and no other.
+made from it would have the same, and anti-affinity on it would let one node carry a pod and no other. Until
+KWOK has given a node that label, a taint keeps pods off: else two that must not meet are put on it. Its key
+has the prefix that the autoscaler leaves out of its simulation, or no group would ever grow from zero.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ _TEMPLATES = "kwok-provider-templates"
 
 _BOUNDS = "cluster-autoscaler.kwok.nodegroup"
 _KWOK = "kwok.x-k8s.io/node"
+_UNREGISTERED = "startup-taint.cluster-autoscaler.kubernetes.io/fairlead-unregistered"
 
 
 def config_maps(groups: Sequence[NodeGroup], namespace: str) -> tuple[dict[str, Any], ...]:
@@ -34,6 +37,8 @@ def config_maps(groups: Sequence[NodeGroup], namespace: str) -> tuple[dict[str, 
     >>> [node] = yaml.safe_load(templates["data"]["templates"])["items"]
     >>> node["metadata"]["labels"]["fairlead.dev/node-group"]
     'large'
+    >>> [taint["key"] for taint in node["spec"]["taints"]]
+    ['startup-taint.cluster-autoscaler.kubernetes.io/fairlead-unregistered']
     """
     config = {
         "apiVersion": "v1alpha1",
@@ -53,6 +58,8 @@ def config_maps(groups: Sequence[NodeGroup], namespace: str) -> tuple[dict[str, 
 def _template(group: NodeGroup) -> dict[str, Any]:
     node = node_of(group, group.name)
     del node["spec"]["providerID"], node["metadata"]["labels"]["kubernetes.io/hostname"]
+    taint = {"key": _UNREGISTERED, "effect": "NoSchedule"}
+    node["spec"]["taints"] = [*node["spec"].get("taints", ()), taint]
     node["metadata"]["annotations"] = {
         _KWOK: "fake",
         f"{_BOUNDS}/min-count": str(group.min),

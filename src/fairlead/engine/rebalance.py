@@ -87,6 +87,10 @@ class Inputs:
     snapshot: Snapshot
     history: History = field(default_factory=History)
     template: Callable[[Pod], PodSpec | None] = lambda pod: None
+    scalable: Callable[[str, int], bool] = lambda policy, tier: False
+    """Whether something could bring nodes to a policy's tier."""
+    spared: Callable[[Held], int] = lambda held: 0
+    """How many pods of its workload a pod's rollout strategy lets be unavailable."""
 
 
 def plan(inputs: Inputs, now: float) -> Rebalancing:
@@ -272,6 +276,7 @@ class _Planner:
         spare = _spare(standing, held)
         if not self._inputs.tiers[policy.name].schedulable[tier]:
             # Only a tier without nodes is tried blindly: where there are some, they must have room.
+            self._may_try(standing, held, tier)
             self._probed.add((policy.name, to.name))
             why = f"{spare}; tier {to.name} has no node and is tried with one pod"
             return self._made(standing, held, to, why, node="", probe=True)
@@ -280,6 +285,31 @@ class _Planner:
             self._probed.add((policy.name, to.name))
         why = f"{spare}; there is room on {node}"
         return self._made(standing, held, to, why, node=node, probe=probe)
+
+    def _may_try(self, standing: Standing, held: Held, tier: int) -> None:
+        """Whether a healthy pod may be given up for a tier that has no node."""
+        policy = standing.policy
+        name, probe = policy.spec.tiers[tier].name, policy.spec.rebalance.probe
+        if probe == "never":
+            raise _Waits(f"tier {name} has no node, and rebalance.probe is never")
+        if probe == "whenScalable" and not self._inputs.scalable(policy.name, tier):
+            raise _Waits(f"tier {name} has no node, and nothing is known that would bring one")
+        if not held.member.placed or self._inputs.budgets.of(held.pod):
+            return  # it serves nobody, or its budget lets it go
+        workload = held.workload
+        same = [
+            one
+            for one in standing.pods
+            if (one.workload.kind, one.workload.name) == (workload.kind, workload.name)
+        ]
+        away = sum(not one.ready for one in same if one is not held)
+        allowed = self._inputs.spared(held)
+        if away >= allowed:
+            many = "pod" if allowed == 1 else "pods"
+            raise _Waits(
+                f"a rollout of {workload.kind} {workload.name} may take away {allowed} {many} at once, and "
+                f"{away} are not Ready; a PodDisruptionBudget would say what else may go"
+            )
 
     def _made(self, standing: Standing, held: Held, to: Tier, why: str, *, node: str, probe: bool) -> Move:
         self._evicted.append(held.pod)

@@ -13,17 +13,22 @@ from fairlead.engine.budgets import Budgets
 from fairlead.engine.grouped import Grouped
 from fairlead.engine.history import Flight, History
 from fairlead.engine.made_anew import made_anew
+from fairlead.engine.node_pools import NodePool, brings
 from fairlead.engine.rebalance import Inputs, Move, Rebalancing, plan, short_of
 from fairlead.engine.snapshot.snapshot import KINDS as SNAPSHOT_KINDS
 from fairlead.engine.snapshot.snapshot import Snapshot
+from fairlead.engine.tier_fit import TierFits
 from fairlead.kube.meta import Object, OwnerReference
 from fairlead.kube.node import Node
 from fairlead.kube.pod import Pod, PodSpec
 from fairlead.kube.workloads import Job, PodDisruptionBudget, Scale, Workload
+from fairlead.nodegroups import NodeGroup
 from fairlead.policy.demands import Alike, tiers_of_group
 from fairlead.policy.fallback import (
+    Blame,
     Decision,
     Nodes,
+    Waiter,
     decide,
     is_schedulable,
     nodes_of,
@@ -37,7 +42,7 @@ from fairlead.policy.matching import Policies
 from fairlead.policy.model import PlacementPolicy
 from fairlead.policy.names import LEDGERS, REPLICAS_LABEL
 from fairlead.policy.rule import Tiers
-from fairlead.policy.standing import Held, Standing, is_evicted
+from fairlead.policy.standing import Held, Standing, is_evicted, spared
 
 __all__ = ["KINDS", "Rebalancer"]
 
@@ -72,6 +77,10 @@ class Rebalancer:
         # By policy: which nodes its tiers were, and what was seen of them when marks were last written.
         self._before: dict[str, tuple[object, Nodes]] = {}
         self._tiers: dict[str, Nodes] = {}  # by policy: its tiers' nodes now; absent: to be counted
+        self.fits = TierFits()
+        self._pools: tuple[NodePool, ...] = ()
+        self._scaled_up: dict[str, None] = {}  # UIDs of pods that an autoscaler brought a node for
+        self._grew: set[tuple[str, str]] = set()  # (policy, tier) for which it did
         self._custom: dict[str, None] = {}  # pods whose owners are of no kind that is watched
         self._stood: tuple[float, list[Standing]] | None = None  # of which moment; None: things changed
 
@@ -114,11 +123,13 @@ class Rebalancer:
             case "Pod":
                 self._groups.pod_gone(key)
                 self._promised.pop(uid, None)
+                self._scaled_up.pop(uid, None)
                 self._hoped.pop(uid, None)
                 self._custom.pop(key, None)
             case "Node":
                 self._nodes.pop(name, None)
                 self._tiers.clear()
+                self.fits.node(name, None)
                 self._groups.node(name)
             case "PodDisruptionBudget":
                 self._groups.budget_gone(namespace, name)
@@ -134,13 +145,16 @@ class Rebalancer:
         self._stood = None
         self._groups.ledger(ledger)
 
-    def promised(self, uid: str, at: float) -> None:
-        """Somebody promised a pod a place: its patience begins anew."""
+    def promised(self, uid: str, at: float, *, scale_up: bool = True) -> None:
+        """A pod was promised a place, by an autoscaler or else by a nomination: its patience begins anew."""
+        if scale_up:
+            self._scaled_up[uid] = None
         self._promised[uid] = max(at, self._promised.get(uid, 0.0))
         if len(self._promised) > _PROMISES + 2 * len(self._groups.pods):
             # Events outlive their pods, and some come first: nobody tells when to forget one.
             here = {pod.metadata.uid for pod in self._groups.pods.values()}
             self._promised = {uid: at for uid, at in self._promised.items() if uid in here}
+            self._scaled_up = {uid: None for uid in self._scaled_up if uid in here}
 
     def use(
         self, policies: Iterable[PlacementPolicy], exempt: Collection[str] = (), *, only_ours: bool = False
@@ -151,6 +165,15 @@ class Rebalancer:
         self._tiers.clear()
         tiers = {policy.name: _tiers_of(policy) for policy in self.policies}
         self._before = {name: seen for name, seen in self._before.items() if tiers.get(name) == seen[0]}
+        self.fits.use(self.policies)
+
+    def node_groups(self, groups: Iterable[NodeGroup]) -> None:
+        """The node groups that an autoscaler may add nodes to."""
+        self.fits.node_groups(groups)
+
+    def node_pools(self, pools: Iterable[NodePool]) -> None:
+        """Karpenter's pools as they now are."""
+        self._pools = tuple(pools)
 
     def follow(self, *, following: bool = True) -> None:
         """Whether somebody else decides from now on, and what it does is seen to be kept in mind."""
@@ -158,6 +181,7 @@ class Rebalancer:
 
     def observe(self, marks: Mapping[str, Marks], now: float) -> None:
         """Keep in mind what happened while another decides: who takes over must know what was."""
+        self._note_growth(now)
         self.history.observe(self.standings(now), marks, now)
         for policy in self.policies:
             known, nodes = marks[policy.name], self._nodes_of(policy)
@@ -174,22 +198,23 @@ class Rebalancer:
         standing = [one for one in self.standings(now) if one.policy is policy]
         # Of a clock that was ahead and was set back: nobody is patient until it is there again.
         hoped = {uid: at for uid, at in self._hoped.items() if at <= now + AHEAD_S}
-        waiters = [
-            waiter
+        of = {
+            waiter.uid: (waiter, one)
             for one in standing
             if one.waits
             for waiter in waiters_of(one, marks, self._promised.get, self._ours, hoped=hoped.get)
-        ]
+        }
         before, stranded = self._past(policy)
         return decide(
             policy,
             marks,
-            waiters,
+            [waiter for waiter, _ in of.values()],
             self._nodes_of(policy),
             now,
             before=before,
             stranded=stranded,
             probes=probes_of(marks, standing, self._groups.pods.values()),
+            blame=lambda waiter: self._blame(of[waiter.uid][1], waiter, marks),
         )
 
     def noted(self, policy: PlacementPolicy, decision: Decision, now: float) -> None:
@@ -204,6 +229,7 @@ class Rebalancer:
     def plan(self, marks: dict[str, Marks], now: float) -> Rebalancing:
         """The moves to make now, and what waits and why."""
         standing = self.standings(now)
+        self._note_growth(now)
         self.history.observe(standing, marks, now)
         return plan(
             Inputs(
@@ -215,6 +241,8 @@ class Rebalancer:
                 self._snapshot,
                 self.history,
                 self._template,
+                self._scalable,
+                self._spared,
             ),
             now,
         )
@@ -290,6 +318,48 @@ class Rebalancer:
         """A policy's tiers with what budgets demand of a group of these pods."""
         return tiers_of_group(policy, namespace, pods, self._groups.all_budgets(), self._groups.sharing)
 
+    def _note_growth(self, now: float) -> None:
+        """Remember the tiers for whose pods an autoscaler brought nodes: it may do so again."""
+        if not self._scaled_up:
+            return
+        for standing in self.standings(now):
+            for held in standing.pods:
+                if held.tier is not None and held.pod.metadata.uid in self._scaled_up:
+                    self._grew.add((standing.policy.name, standing.policy.spec.tiers[held.tier].name))
+
+    def _scalable(self, policy: str, tier: int) -> bool:
+        fit = self.fits.of(policy)
+        if fit is None:
+            return False
+        found = fit.policy.spec.tiers[tier]
+        return (
+            fit.may_grow(tier)
+            or (policy, found.name) in self._grew
+            or any(brings(pool, found) for pool in self._pools)
+        )
+
+    def _spared(self, held: Held) -> int:
+        workload = held.workload
+        owner = self._owners.get((workload.kind, workload.namespace, workload.name))
+        pods = workload.replicas or 0
+        return spared(owner if isinstance(owner, Workload) else None, workload.kind, pods)
+
+    def _blame(self, standing: Standing, waiter: Waiter, marks: Marks) -> Blame:
+        """What keeps a pod whose patience is over. "pod" only where a tier that would take it has a place for
+        the pod that is made in its stead: what nothing takes must not be deleted again and again.
+        """
+        pod, fit = self._groups.pods[waiter.pod], self.fits.of(standing.policy.name)
+        assert fit is not None  # it holds
+        found = fit.blame(pod, waiter.tier, template=self._template(pod), storage=self._snapshot.storage)
+        if found != "pod":
+            return found
+        like = made_anew(pod, self._template(pod), standing.policy, waiter.tier)
+        closed = fit.closed_to(like)
+        held = next(held for held in standing.pods if held.pod.metadata.uid == waiter.uid)
+        landing = standing.landing(held, closed.union(tier for tier, _ in marks))
+        open_ = landing is not None and standing.tiers.tiers[landing].name not in closed
+        return "pod" if open_ and standing.tiers.tiers[waiter.tier].name in closed else "unknown"
+
     def _of(self, move: Move, now: float) -> Standing | None:
         return next(
             (
@@ -347,7 +417,7 @@ class Rebalancer:
         if self._following and before is not None and is_evicted(pod) and not is_evicted(before):
             self._evicted(before, now)
         if nominated and (before is None or before.status.nominated_node_name != nominated):
-            self.promised(pod.metadata.uid, now)
+            self.promised(pod.metadata.uid, now, scale_up=False)
         if (reference := pod.metadata.controller) is not None and reference.kind not in KINDS:
             self._custom[key] = None
         self._groups.pod(pod)
@@ -358,6 +428,7 @@ class Rebalancer:
         before = self._nodes.get(name)
         self._nodes[name] = node
         self._snapshot.put_node(node)
+        self.fits.node(name, node)
         if before is None or before.metadata.labels != node.metadata.labels:
             self._groups.node(name)
             self._tiers.clear()

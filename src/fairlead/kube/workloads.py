@@ -47,9 +47,10 @@ class Ordinals(Object, frozen=True, gc=False):
 
 
 class RollingUpdate(Object, frozen=True, gc=False):
-    """How a StatefulSet is rolled out; below `partition` its pods keep their revision."""
+    """How a workload is rolled out; below `partition` a StatefulSet's pods keep their revision."""
 
     partition: Int32 = 0
+    max_unavailable: Int32 | str | None = None
 
 
 class UpdateStrategy(Object, frozen=True, gc=False):

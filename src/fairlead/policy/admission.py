@@ -4,8 +4,9 @@ The pod is plain data, because all of it must survive; the answer is a JSON patc
 affinity are ORed, so a tier goes into every one of them. Applied to a pod that has it all, nothing
 changes: a re-invoked admission answers with an empty patch.
 
-Job pods and bare pods cannot be deleted to try another tier, so they may go to all further tiers from
-the start, and prefer their own.
+A pod that is passed on from a tier that has nodes may go to both: where there is room after all when it is
+placed, it goes where it belongs. Job pods and bare pods cannot be deleted to try another tier, so they may go
+to all further tiers from the start, and prefer their own.
 """
 
 from __future__ import annotations
@@ -75,6 +76,8 @@ def patched(
     allowed = [] if own is None else [own]
     if own is not None and not placing.choice.firm and (workload.job or not workload.recreated):
         allowed += range(own + 1, len(spec_tiers))
+    if placing.choice.either and placing.choice.own is not None:
+        allowed = [placing.choice.own, *(index for index in allowed if index != placing.choice.own)]
     if spec.get("schedulerName", "default-scheduler") not in ours:
         _steer(spec, policy, allowed, called)
     tiers = [spec_tiers[index] for index in allowed]

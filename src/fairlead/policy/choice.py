@@ -49,6 +49,8 @@ class Choice:
     """Whether the pod may go nowhere else: a min that does not fall back, or a hard ``singleReplica``."""
     own: int | None = field(default=None, compare=False)
     """Where it belongs, were every tier available: what a probe tries."""
+    either: bool = False
+    """Whether its own tier, though marked, takes it if there is room now: nobody waits for that."""
 
 
 def choose_for(
@@ -62,6 +64,7 @@ def choose_for(
     held: Mapping[str, int] | None = None,
     scattered: bool = False,
     told: int | None = None,
+    crowded: Collection[str] = (),
 ) -> Choice:
     """Where a pod of `workload` goes that takes `slot` in a group of so many `others`.
 
@@ -79,6 +82,7 @@ def choose_for(
         held=held,
         scattered=scattered,
         told=told,
+        crowded=crowded,
     )
 
 
@@ -116,6 +120,7 @@ def choose(
     held: Mapping[str, int] | None = None,
     scattered: bool = False,
     told: int | None = None,
+    crowded: Collection[str] = (),
 ) -> Choice:
     """Where the pod of `slot` (from 1) goes.
 
@@ -123,14 +128,15 @@ def choose(
     names of tiers to skip; `desired` is the group's number of pods if known; `held` is how many slots
     each tier holds now (`Ledger.counts`), for room under a max; `scattered` whether slots are taken beyond
     the group's number of pods. `told` is where admission, which knows every slot, has sent it: where they are
-    scattered, who sees only some of the pods goes by that.
+    scattered, who sees only some of the pods goes by that. `crowded` are those of the `unavailable` tiers
+    that still take what fits there now.
     """
     spec = policy.spec
     index_of = {tier.name: index for index, tier in enumerate(spec.tiers)}
     if single and (wish := spec.single) is not None:
         first, second = index_of[wish.tier], wish.otherwise
         if wish.tier in unavailable and second and second not in unavailable:
-            return Choice(index_of[second], "fallback", own=first)
+            return Choice(index_of[second], "fallback", own=first, either=wish.tier in crowded)
         return Choice(first, "single", firm=not second, own=first)
     own, within, pods = _own(tiers, slot, desired or 0, held, scattered=scattered, told=told)
     if own is None:
@@ -145,7 +151,7 @@ def choose(
     for index in (*range(own + 1, len(spec.tiers)), *range(own)):
         name = spec.tiers[index].name
         if name not in unavailable and _room(tiers, index, slot, pods, held.get(name, 0)):
-            return Choice(index, "fallback", own=own)
+            return Choice(index, "fallback", own=own, either=spec.tiers[own].name in crowded)
     return Choice(own, "stuck", own=own)
 
 

@@ -3,17 +3,19 @@
 A pod's affinity cannot be changed, so who waits for a tier in vain is deleted and made anew by its
 controller; admission then sends it elsewhere. Hence three cares: nobody is deleted whom nobody makes
 anew, whom no other tier would get, or who is part of a min. The mark comes first: without it the new
-pod would be sent to where the old one waited.
+pod would be sent to where the old one waited. And only a pod that an empty node of the tier would take can
+mark it (`Blame`): else one namespace could close a tier for all others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from fairlead.kube.node import Node
 from fairlead.kube.pod import Pod
-from fairlead.kube.tolerations import Toleration, tolerated
+from fairlead.kube.tolerations import Taint, Toleration, tolerated
 from fairlead.policy.marks import PROBE_S, Marks
 from fairlead.policy.model import PlacementPolicy
 from fairlead.policy.nodes import tier_of_node
@@ -22,12 +24,14 @@ from fairlead.policy.standing import Standing
 __all__ = [
     "PROMISES",
     "REMOVAL_TAINTS",
+    "Blame",
     "Decision",
     "Deletion",
     "Nodes",
     "Probes",
     "Waiter",
     "decide",
+    "is_passing",
     "is_schedulable",
     "nodes_of",
     "nodes_seen",
@@ -56,6 +60,14 @@ _STARTING = (
 """How the taints of a node begin that is not to be used yet; those that end in ``agent-not-ready`` (network
 and storage drivers) are of the kind, too. Whatever else a node is tainted with, its tier's pods may tolerate
 by themselves."""
+
+Blame = Literal["tier", "pod", "unknown"]
+"""What keeps a waiting pod from being placed. ``tier``: an empty node of the tier would take it, so nodes
+are missing. ``pod``: no node of the tier would, even an empty one. ``unknown``: something else that the pod
+asks for may be the cause (other pods, volumes, labels of nodes that are not known)."""
+
+_PASSING = ("node.kubernetes.io/", *REMOVAL_TAINTS, *_STARTING)
+"""How the taints begin that come and go with a node's condition."""
 
 _SHOWS_UP_S = 60.0  # a pod that was admitted is in the watch well before
 
@@ -108,6 +120,8 @@ class Decision:
     marks: Marks
     deletions: tuple[Deletion, ...] = ()
     wake_at: float | None = None
+    passed: frozenset[str] = frozenset()
+    """UIDs of pods whose patience is over without a word against their tier: they alone may go elsewhere."""
     appeared: frozenset[int] = frozenset()
     """Tiers in which a node appeared that ended their cool-down: who still waits there has new hope."""
     nodes: Nodes | None = None
@@ -132,9 +146,11 @@ def decide(
     before: Nodes | None = None,
     stranded: Collection[int] = (),
     probes: Probes = Probes(),  # noqa: B008 (frozen)
+    blame: Callable[[Waiter], Blame] = lambda _: "tier",
 ) -> Decision:
     """What to do now. `before` is what was seen of the nodes the last time; None: nothing is known. Then
-    `stranded` are tiers of which pods are on nodes that are no more.
+    `stranded` are tiers of which pods are on nodes that are no more. `blame` is asked of pods whose patience
+    is over.
     """
     tiers = policy.spec.tiers
     after_s = policy.spec.fallback.after_s
@@ -149,21 +165,32 @@ def decide(
         marks = _probe_seen(marks, tier.name, index, probes, waiters, now)
     ends = {waiter.uid: _patience_ends(waiter, nodes, after_s) for waiter in waiters}
     ordered = sorted(waiters, key=lambda one: (one.since, one.uid))
+    causes = {one.uid: blame(one) for one in ordered if now >= ends[one.uid] and one.tier not in appeared}
     for waiter in ordered:
-        if now >= ends[waiter.uid] and waiter.tier not in appeared:
+        name, cause = tiers[waiter.tier].name, causes.get(waiter.uid)
+        if cause == "tier":
             reason = f"{waiter.pod} was Unschedulable for {policy.spec.fallback.after}"
-            marks = marks.failed(tiers[waiter.tier].name, now, waiter.token, reason)
+            marks = marks.failed(name, now, waiter.token, reason)
+        elif cause is not None:
+            marks = marks.released(name, waiter.token)  # it tells nothing of the tier: another may try
     deletions = []
     for waiter in ordered:
-        name = tiers[waiter.tier].name
-        if why := _why_delete(waiter, name, marks, now, late=now >= ends[waiter.uid]):
+        name, cause = tiers[waiter.tier].name, causes.get(waiter.uid)
+        if why := _why_delete(waiter, name, marks, now, cause=cause, late=now >= ends[waiter.uid]):
             deletions.append(Deletion(waiter.uid, waiter.pod, name, why))
     times = list(ends.values())
     times += [mark.probe_since.timestamp() + PROBE_S / 2 for _, mark in marks if mark.probe_since is not None]
     times = [time for time in times if time > now]
     if (change := marks.next_change(now)) is not None:
         times.append(change)
-    return Decision(marks, tuple(deletions), min(times, default=None), frozenset(appeared), nodes)
+    return Decision(
+        marks,
+        tuple(deletions),
+        min(times, default=None),
+        passed=frozenset(uid for uid, cause in causes.items() if cause != "tier"),
+        appeared=frozenset(appeared),
+        nodes=nodes,
+    )
 
 
 def nodes_seen(
@@ -308,6 +335,11 @@ def is_schedulable(node: Node, tolerations: Iterable[Toleration] = ()) -> bool:
     return all(c.status == "True" for c in node.status.conditions if c.type == "Ready")
 
 
+def is_passing(taint: Taint) -> bool:
+    """Whether a taint comes and goes with its node's condition, so that no pod is to be blamed for it."""
+    return taint.key.startswith(_PASSING) or taint.key.endswith("agent-not-ready")
+
+
 def _probe_seen(  # noqa: PLR0917 (private)
     marks: Marks, tier: str, index: int, probes: Probes, waiters: Iterable[Waiter], now: float
 ) -> Marks:
@@ -343,9 +375,15 @@ def _patience_ends(waiter: Waiter, nodes: Nodes, after_s: float) -> float:
     return since + after_s
 
 
-def _why_delete(waiter: Waiter, tier: str, marks: Marks, now: float, *, late: bool) -> str:
+def _why_delete(
+    waiter: Waiter, tier: str, marks: Marks, now: float, *, cause: Blame | None, late: bool
+) -> str:
     mark = marks.get(tier)
-    if waiter.stays or not waiter.elsewhere or mark is None:
+    if waiter.stays or not waiter.elsewhere:
+        return ""
+    if cause == "pod":
+        return f"even an empty node of tier {tier} would not take it"
+    if mark is None:
         return ""
     if mark.interrupted and mark.cooling(now):
         return f"tier {tier} is interrupted: {mark.reason}"

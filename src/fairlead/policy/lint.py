@@ -102,6 +102,11 @@ def _itself(policy: PlacementPolicy) -> Iterator[Finding]:
     ):
         said = f"no min keeps pods off {', '.join(volatile)}: losing its nodes interrupts whole workloads"
         yield Finding(policy.name, "note", "all-volatile", "", said)
+    if spec.rebalance.probe == "always":
+        said = (
+            "probe: always evicts a pod after each cool-down even where nothing can bring nodes to the tier"
+        )
+        yield Finding(policy.name, "note", "probe-always", "", said)
     if spec.single is not None and spec.single.tier in volatile:
         said = "single replicas go to a tier whose nodes can all be taken away at once"
         yield Finding(policy.name, "note", "single-volatile", spec.single.tier, said)

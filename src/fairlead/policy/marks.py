@@ -85,6 +85,14 @@ class Marks:
         """
         return tier not in self._by_tier
 
+    def crowded(self) -> frozenset[str]:
+        """The marked tiers that have nodes: they take what fits there now, but no pod waits for them.
+
+        >>> Marks().failed("spot", 0).interrupted("burst", 0).crowded()
+        frozenset({'spot'})
+        """
+        return frozenset(tier for tier, mark in self._by_tier.items() if not mark.interrupted)
+
     def may_probe(self, tier: str, now: float) -> bool:
         """Whether one pod may try the tier now."""
         mark = self._by_tier.get(tier)

@@ -111,6 +111,8 @@ class Rebalance(_Part, frozen=True, rename="camel", forbid_unknown_fields=True, 
     per_minute: int = 2
     stabilize: Duration = "5m"
     jobs: bool = False
+    probe: Literal["whenScalable", "always", "never"] = "whenScalable"
+    """Whether a pod is moved to a tier without nodes, so that an autoscaler brings one."""
 
     @property
     def min_pod_age_s(self) -> float:

@@ -38,11 +38,13 @@ def place(
     token: str,
     now: float,
     unavailable: Collection[str] = (),
+    crowded: Collection[str] = (),
     doubted: Collection[str] = (),
 ) -> tuple[Ledger, Placing]:
     """Take a slot for a pod of `workload` under `token`, or find the one it took before.
 
-    `tiers` are the policy's with the demand of the workload's budget; `unavailable` names tiers to skip;
+    `tiers` are the policy's with the demand of the workload's budget; `unavailable` names tiers to skip,
+    `crowded` those of them that still take what fits there now;
     `doubted` are tokens of pods that should have shown up by now: no min is to depend on them.
     """
     chosen: dict[int, Choice] = {}
@@ -69,6 +71,7 @@ def place(
             unavailable=unavailable,
             held=held(slot),
             scattered=scattered,
+            crowded=crowded,
         )
         if doubted and ordinal is None and choice.why == "rule":
             choice = _for_certain(choice, tiers, ledger, slot, doubted=doubted, unavailable=unavailable)

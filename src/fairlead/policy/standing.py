@@ -23,7 +23,17 @@ from fairlead.policy.rule import Tiers
 from fairlead.policy.sharing import Sharing
 from fairlead.policy.workloads import Owners, Workload, workload_of
 
-__all__ = ["Governed", "Held", "Standing", "governed", "is_evicted", "is_ready", "rolls_out", "stand"]
+__all__ = [
+    "Governed",
+    "Held",
+    "Standing",
+    "governed",
+    "is_evicted",
+    "is_ready",
+    "rolls_out",
+    "spared",
+    "stand",
+]
 
 _NEW = "a pod to come"  # a token that no pod has: tokens and UIDs are hexadecimal
 
@@ -201,6 +211,30 @@ def rolls_out(workload: Workload, owners: Owners) -> bool:
         return False
     kept = strategy.rolling_update.partition if strategy.rolling_update is not None else 0
     return status.updated_replicas < wanted - kept
+
+
+def spared(owner: Owner | None, kind: str, pods: int) -> int:
+    """How many of so many pods a workload's rollout strategy lets be unavailable at once.
+
+    A percentage is rounded down, as the Deployment controller does. A StatefulSet's default is one pod; of
+    what has no strategy, a Deployment's default is taken.
+
+    >>> spared(None, "Deployment", 10), spared(None, "Deployment", 3), spared(None, "StatefulSet", 3)
+    (2, 0, 1)
+    """
+    strategy = None
+    if owner is not None:
+        strategy = owner.spec.update_strategy if kind == "StatefulSet" else owner.spec.strategy
+    if strategy is not None and strategy.type == "Recreate":
+        return pods
+    rolling = strategy.rolling_update if strategy is not None else None
+    said = rolling.max_unavailable if rolling is not None else None
+    if said is None:
+        said = 1 if kind == "StatefulSet" else "25%"
+    if isinstance(said, int):
+        return said
+    percent = said.removesuffix("%")
+    return int(percent) * pods // 100 if percent.isdecimal() else 0
 
 
 def _counts(standing: Standing) -> tuple[int, ...]:

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from fairlead.rig.identity import Identity
 from fairlead.rig.nodes import KWOK_ANNOTATION
 
@@ -14,6 +16,7 @@ __all__ = [
     "controller_manager",
     "etcd",
     "kwok",
+    "registration_stages",
     "scheduler",
     "scheduler_config",
     "switches",
@@ -105,6 +108,12 @@ def scheduler_config(kubeconfig: Path, *, qps: float, burst: int) -> dict[str, A
         "leaderElection": {"leaderElect": False},
         "clientConnection": {"kubeconfig": str(kubeconfig), "qps": qps, "burst": burst},
     }
+
+
+def registration_stages() -> list[dict[str, Any]]:
+    """The stages in which an autoscaler's node gets its hostname label and then loses its start-up taint."""
+    every = yaml.safe_load_all((_STAGES / "node.yaml").read_text())
+    return [one for one in every if one["metadata"]["name"] in ("node-register", "node-start")]
 
 
 def kwok(kubeconfig: Path, stages: Sequence[Path], port: int) -> list[str]:

@@ -16,6 +16,7 @@ from fairlead.errors import ApiError, Unreachable
 from fairlead.kube.event import Event
 from fairlead.kube.node import Node
 from fairlead.kube.resources import Resource, known
+from fairlead.policy.names import CAPACITY_ANNOTATION
 from fairlead.tenants.applying import Deadline
 from fairlead.tenants.live import belongs, release_of, together
 from fairlead.tenants.names import TENANT_LABEL, TYPE_LABEL, selector_of
@@ -42,6 +43,8 @@ class Held:
     progress: Progress
     release: str = ""
     own_namespace: bool = False
+    meets: tuple[str, ...] = ()
+    """Other tenants on its nodes (``namespace/name on node``), where both are to have their nodes alone."""
 
     @property
     def tenant(self) -> Tenant:
@@ -83,6 +86,7 @@ async def find_tenants(client: Client, namespace: str | None = None) -> list[Hel
             found.setdefault(_key(item), []).append(item)
     own_deployments = _mains(deployments)
     of = _by_key(pods)
+    meetings = _meetings(of)
 
     async def held(key: tuple[str, str]) -> Held:
         items = found[key]
@@ -95,6 +99,7 @@ async def find_tenants(client: Client, namespace: str | None = None) -> list[Hel
             progress,
             next(filter(None, map(release_of, items)), ""),
             key in own,
+            meetings.get(key, ()),
         )
 
     return await together(held(key) for key in sorted(found))
@@ -202,6 +207,22 @@ def _by_key(items: Iterable[Object]) -> dict[tuple[str, str], list[Object]]:
     found: dict[tuple[str, str], list[Object]] = {}
     for item in items:
         found.setdefault(_key(item), []).append(item)
+    return found
+
+
+def _meetings(of: Mapping[tuple[str, str], Sequence[Object]]) -> dict[tuple[str, str], tuple[str, ...]]:
+    """Whom tenants that are to have their nodes alone meet there, though it is to be alone, too."""
+    on: dict[str, dict[tuple[str, str], None]] = {}
+    for key, pods in of.items():
+        for pod in pods:
+            alone = (pod["metadata"].get("annotations") or {}).get(CAPACITY_ANNOTATION) == "exclusive"
+            if alone and is_living(pod) and (node := pod["spec"].get("nodeName")):
+                on.setdefault(node, {})[key] = None
+    found: dict[tuple[str, str], tuple[str, ...]] = {}
+    for node, keys in sorted(on.items()):
+        for key in keys:
+            others = tuple(f"{'/'.join(other)} on {node}" for other in sorted(keys) if other != key)
+            found[key] = found.get(key, ()) + others
     return found
 
 

@@ -105,17 +105,25 @@ class Placement:
     def _place(self, policy: PlacementPolicy, workload: Workload, pod: Pod) -> Placing:
         now, marks = self._now(), self.marks[policy.name]
         key = group_of(policy, workload, pod.metadata.labels)
-        skipped = frozenset(tier for tier, _ in marks)
+        skipped, crowded = self.machine.fits.steers(policy.name, pod, marks)
         # Who may go to further tiers as it is tells nothing of its own.
         steered = workload.recreated and not workload.job
-        tried = frozenset(tier for tier in skipped if steered and marks.may_probe(tier, now))
+        tried = frozenset(tier for tier, _ in marks if steered and marks.may_probe(tier, now))
+        tried -= self.machine.fits.closed_to(policy.name, pod)
         if key.alone:
             return place_alone(policy, workload, Tiers(policy.spec.tiers), unavailable=skipped)
         self._numbers += 1
         token = f"{self._numbers:016x}"
         tiers, ledger = self._ledger(policy, workload, key, pod, now)
         after, placing = place(
-            ledger, policy, workload, tiers, token=token, now=now, unavailable=skipped - tried
+            ledger,
+            policy,
+            workload,
+            tiers,
+            token=token,
+            now=now,
+            unavailable=skipped - tried,
+            crowded=crowded,
         )
         name = policy.spec.tiers[placing.choice.tier].name if placing.choice.tier is not None else ""
         if name in tried:

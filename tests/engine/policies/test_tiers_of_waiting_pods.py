@@ -341,12 +341,45 @@ def test_promises_that_are_never_kept_end_a_pods_patience_at_three_times_its_len
 
 def test_a_pod_that_is_sent_on_is_as_patient_with_promises_of_the_next_tier():
     tiers = tuple({"name": tier, "nodes": {"tier": tier}} for tier in "abc")
-    full = [node(f"node-{tier}", cpu=1, labels={"tier": tier}) for tier in "abc"]
+    full = [
+        thing
+        for tier in "abc"
+        for thing in (
+            node(f"node-{tier}", cpu=2, labels={"tier": tier}),
+            pod(f"first-{tier}", cpu=1, on=f"node-{tier}", namespace="kube-system"),
+        )
+    ]
     world = under(policy("abc", *tiers, fallback={"coolDown": "30m"}), things=[*full, pod("p", cpu=2)])
     for _ in range(10):
         world.after(60).tell(Promised("uid-default-p", EPOCH.timestamp() + world.now))
     (marked,) = [action.after.keys() for action in world.log if isinstance(action, MarkTiers)]
     assert marked == {"a"}
+
+
+@pytest.mark.parametrize(
+    "own", [{"nodeSelector": {"capacity": "on-demand"}}, {"cpu": 33}], ids=["selector", "size"]
+)
+def test_a_pod_that_its_tier_could_never_take_moves_on_alone(own: dict[str, Any]):
+    world = under(policy(), things=[*spots(1), *deployment(2)])
+    world.add(web(0), web(1, **own)).after(130)
+    assert world.bound["default/web-01"] == "demand-0"
+    assert not any(isinstance(action, MarkTiers) for action in world.log)
+
+
+def test_a_pod_that_moved_on_alone_tries_its_tier_again_when_a_node_comes():
+    world = under(policy(), things=[*spots(1)[:1], *deployment(2)])
+    world.add(web(0), web(1, cpu=33)).after(130)
+    assert "default/web-01" not in world.bound
+    world.add(node("spot-big", cpu=64, labels={"capacity": "spot"}))
+    assert world.bound["default/web-01"] == "spot-big"
+
+
+def test_a_marked_tier_still_takes_pods_that_fit_there_now():
+    world = under(policy(fallback={"coolDown": "30m"}), things=[*spots(1), *deployment(10)])
+    world.add(*(web(n, cpu=12) for n in range(5))).after(130)
+    assert split(world) == {"spot": 2, "demand": 3}
+    world.add(*(web(n, cpu=1) for n in range(5, 10)))
+    assert split(world) == {"spot": 7, "demand": 3}
 
 
 def test_a_min_does_not_fall_back_unless_its_tier_says_so():

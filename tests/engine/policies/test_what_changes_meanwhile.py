@@ -66,6 +66,12 @@ def test_pods_whose_binds_are_under_way_keep_their_slots_when_another_policy_com
 # Another leads
 
 
+def full(*tiers: str) -> list[dict[str, Any]]:
+    """A node of each tier that would take the pod that waits, were another not there."""
+    first = [pod(f"first-{tier}", cpu=3, on=f"node-{tier}", namespace="kube-system") for tier in tiers]
+    return [*(tier_node(tier) for tier in tiers), *first]
+
+
 def waiting(since: float) -> dict[str, Any]:
     """A pod that its status says is unschedulable."""
     found = pod("p", cpu=2)
@@ -75,14 +81,14 @@ def waiting(since: float) -> dict[str, Any]:
 
 
 def test_the_next_leader_is_as_patient_with_the_second_tier_as_the_one_before():
-    world, full = Running(Settings()), [tier_node(tier, cpu=1) for tier in "abc"]
-    abc = PoliciesAre((policy("abc", *TIERS, fallback={"coolDown": "10m"}),))
-    world.tell(abc, *map(seen, full), seen(waiting(world.now)))
+    world, things = Running(Settings()), full(*"abc")
+    abc = PoliciesAre((policy("abc", *TIERS, fallback={"coolDown": "10m"}),), ("kube-system",))
+    world.tell(abc, *map(seen, things), seen(waiting(world.now)))
     world.after(125)
     assert marked(world).keys() == {"a"}
     successor = Running(Settings())
     successor.now = world.now + 60
-    successor.tell(abc, MarksAre("abc", marked(world)), *map(seen, full), seen(waiting(100)))
+    successor.tell(abc, MarksAre("abc", marked(world)), *map(seen, things), seen(waiting(100)))
     assert not any(
         isinstance(action, MarkTiers) and "b" in action.after for action in successor.after(50).log
     )
@@ -90,13 +96,13 @@ def test_the_next_leader_is_as_patient_with_the_second_tier_as_the_one_before():
 
 
 def test_the_next_leader_is_as_patient_with_the_pod_that_tries_a_tier():
-    world, full = Running(Settings()), [tier_node("a", cpu=1)]
-    abc = PoliciesAre((policy("abc", *TIERS),))
+    world, things = Running(Settings()), full("a")
+    abc = PoliciesAre((policy("abc", *TIERS),), ("kube-system",))
     world.now = 1000
     tried = Marks(60).failed("a", EPOCH.timestamp() + 800)
     claimed = tried.claim_probe("a", "uid-default-p", EPOCH.timestamp() + 950)
     assert claimed is not None
-    world.tell(abc, MarksAre("abc", dict(claimed)), *map(seen, full), seen(waiting(100)))
+    world.tell(abc, MarksAre("abc", dict(claimed)), *map(seen, things), seen(waiting(100)))
     world.after(60)
     assert not any(isinstance(action, MarkTiers) for action in world.log)
     assert marked(world.after(15))["a"].cool_downs == 2

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shlex
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
@@ -147,7 +148,9 @@ async def tell_live(console: Console, *, real: bool, stay: bool) -> None:
         narrator.chapter(_END)
         if stay:
             narrator.say(
-                "", f"the cluster stays up: kubectl --kubeconfig {cluster.kubeconfig} get pods -A -o wide"
+                "",
+                f"the cluster stays up: kubectl --kubeconfig {shlex.quote(str(cluster.kubeconfig))} "
+                "get pods -A -o wide",
             )
             narrator.say("", "Ctrl-C ends it")
             await asyncio.Event().wait()

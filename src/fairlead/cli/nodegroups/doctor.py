@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +15,14 @@ from fairlead.cli.showing import output_option
 
 if TYPE_CHECKING:
     from fairlead.cloud.account import Account
+    from fairlead.cloud.cluster import ClusterRead
     from fairlead.cloud.doctor import CaSettings, Report, TagChange, Verdict
     from fairlead.nodegroups import NodeGroup
     from fairlead.nodegroups.aws import CloudState
 
 __all__ = ["command"]
+
+_ASGS = "autoscaling:DescribeAutoScalingGroups"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +54,8 @@ Examples:
     fairlead nodegroups doctor -f examples/node-groups.yaml --from-file examples/doctor/mended.json
   With --aws instead of --from-file the account itself, and with --fix, mended.
 
-Exits with 0 when nothing is wrong (risks may be), with 1 when something is, with 2 when the input cannot
-be used.
+Exits with 0 when nothing is wrong (risks may be), with 1 when something is or when too little could be read
+to tell, with 2 when the input cannot be used.
 """,
 )
 @file_option
@@ -108,7 +111,8 @@ def command(
     _check(given, save=save, fix=fix, as_autoscaler=as_autoscaler)
     groups = read_given(file)
     told = CaSettings(version=Version.read(ca_version) if ca_version else None, role=ca_role)
-    objects, log = _objects(given), _log(given)
+    read, log = _objects(given), _log(given)
+    objects = read.objects
 
     def find(state: CloudState | None, *, mended: bool = False) -> Report:
         heard, shown = read_log(log), objects
@@ -117,12 +121,14 @@ def command(
             heard.refusals.clear()
             shown = [each for each in objects if each.get("kind") != "Event"]
         now = WALL_CLOCK.wall() if given.aws or given.live else None
-        return diagnose(groups, state, shown, evidence=heard, settings=told, pod=given.pod, now=now)
+        found = diagnose(groups, state, shown, evidence=heard, settings=told, pod=given.pod, now=now)
+        unread = {**read.unread, **(state.unread if state is not None else {})}
+        return replace(found, unread=unread, blind=read.blind or _ASGS in unread)
 
     if not given.aws:
         report = find(_dumped(given, cluster))
         _show(report, output)
-        sys.exit(1 if report.wrong else 0)
+        sys.exit(1 if report.wrong or report.blind else 0)
     settings = settings_of(objects, read_log(log), told)
     with Account(cluster, region=region, profile=profile) as account:
         state = _look(account, settings, as_autoscaler, groups)
@@ -138,7 +144,7 @@ def command(
             _show_after(report, changes, output)
         elif output != "table":
             _show_after(report, (), output)
-    sys.exit(1 if report.wrong else 0)
+    sys.exit(1 if report.wrong or report.blind else 0)
 
 
 def _check(given: _Given, *, save: str, fix: bool, as_autoscaler: bool) -> None:
@@ -196,19 +202,21 @@ def _save(state: CloudState, path: str) -> None:
         raise BadInput(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
-def _objects(given: _Given) -> list[dict[str, Any]]:
+def _objects(given: _Given) -> ClusterRead:
     from fairlead.cli.state import read_objects
+    from fairlead.cloud.cluster import ClusterRead
     from fairlead.engine.objects import opened
 
     found = list(opened(read_objects(given.objects))) if given.objects else []
-    return [*found, *(_read_cluster(given) if given.live else [])]
+    read = _read_cluster(given) if given.live else ClusterRead([], {})
+    return ClusterRead([*found, *read.objects], read.unread)
 
 
-def _read_cluster(given: _Given) -> list[dict[str, Any]]:
+def _read_cluster(given: _Given) -> ClusterRead:
     from fairlead.client import config
     from fairlead.client.api import Client
     from fairlead.client.connection import Connection
-    from fairlead.cloud.cluster import ClusterRead, read_cluster
+    from fairlead.cloud.cluster import read_cluster
     from fairlead.doors.running import configure_logging, event_loop
 
     configure_logging("auto", "warning")
@@ -219,10 +227,7 @@ def _read_cluster(given: _Given) -> list[dict[str, Any]]:
             return await read_cluster(Client(connection))
 
     with event_loop() as runner:
-        read = runner.run(look())
-    for kind, why in read.unread.items():
-        note(f"{kind} could not be read: {why}")
-    return read.objects
+        return runner.run(look())
 
 
 def _log(given: _Given) -> str:
@@ -265,8 +270,13 @@ def _show(report: Report, output: str) -> None:
         if verdicts:
             _show_verdicts(heading, verdicts)
             show_lines("")
-    if not report.findings:
-        show_lines("Nothing is wrong.")
+    if report.unread:
+        show_lines("Could not be read, so that nothing is known of it:")
+        show_lines(*(f"  {what}: {why}" for what, why in sorted(report.unread.items())), "")
+    if report.blind:
+        show_lines("Too little could be read to call anything well.")
+    elif not report.findings:
+        show_lines("Nothing wrong was found in what could be read." if report.unread else "Nothing is wrong.")
     show_lines(*(f"{number}. {finding}" for number, finding in enumerate(report.findings, 1)))
 
 

@@ -54,7 +54,7 @@ def show_held(found: Sequence[Held], output: str) -> None:
                 Text(one.progress.stage.text, style=_colour(one.progress.stage)),
                 Text(",".join(one.progress.nodes) or "-"),
                 Text(_age(one.created)),
-                Text(one.progress.reason),
+                Text(_reason(one)),
             )
             for one in found
         ),
@@ -195,14 +195,21 @@ def _plain(one: Held) -> dict[str, Any]:
         "namespace": one.namespace,
         "type": one.type,
         "status": one.progress.stage.text,
-        "reason": one.progress.reason,
+        "reason": _reason(one),
         "ready": one.progress.ready,
         "wanted": one.progress.wanted,
         "nodes": list(one.progress.nodes),
+        "sharesNodeWith": list(one.meets),
         "created": one.created,
         "ownNamespace": one.own_namespace,
         "helmRelease": one.release,
     }
+
+
+def _reason(one: Held) -> str:
+    """What there is to say of a tenant: above all, that it is not alone on its node."""
+    met = f"not alone: it meets {', '.join(one.meets)}" if one.meets else ""
+    return "; ".join(filter(None, (met, one.progress.reason)))
 
 
 def _colour(stage: Stage) -> str:

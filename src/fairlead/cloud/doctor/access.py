@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from fairlead.cloud.doctor.findings import Finding
 from fairlead.cloud.doctor.subjects import Around, Subject
+from fairlead.cloud.shell import word
 from fairlead.nodegroups.aws.tags import OWNED
 from fairlead.nodegroups.aws.template import EKS_CACHE
 
@@ -138,7 +139,7 @@ def check_size(subject: Subject, wanted: bool | None) -> list[Finding]:
         fix = (
             f"{subject.update_nodegroup} --scaling-config maxSize={size}"
             if subject.nodegroup
-            else f"aws autoscaling update-auto-scaling-group --auto-scaling-group-name {asg.name} "
+            else f"aws autoscaling update-auto-scaling-group --auto-scaling-group-name {word(asg.name)} "
             f"--max-size {size}"
         )
         if size > most:
@@ -161,7 +162,7 @@ def check_size(subject: Subject, wanted: bool | None) -> list[Finding]:
             Finding(
                 "launch-suspended",
                 f"the process Launch of {asg.name} is suspended: no node ever comes.",
-                f"aws autoscaling resume-processes --auto-scaling-group-name {asg.name} "
+                f"aws autoscaling resume-processes --auto-scaling-group-name {word(asg.name)} "
                 "--scaling-processes Launch",
                 group=subject.name,
                 evidence=("SuspendedProcesses: Launch",),
@@ -208,7 +209,7 @@ def _by_log(subject: Subject) -> list[Finding]:
                 Finding(
                     "in-backoff",
                     f"the autoscaler asked {asg} for nodes that did not come, and waits.",
-                    f"aws autoscaling describe-scaling-activities --auto-scaling-group-name {asg} "
+                    f"aws autoscaling describe-scaling-activities --auto-scaling-group-name {word(asg)} "
                     "--max-items 5 tells why",
                     group=subject.name,
                     evidence=(f"log: {why}",),
@@ -226,8 +227,8 @@ def _unhealthy(subject: Subject) -> list[Finding]:
         Finding(
             "nodegroup-unhealthy",
             f"EKS node group {nodegroup.name} is {nodegroup.status or 'not well'}.",
-            f"aws eks describe-nodegroup --cluster-name {subject.around.cluster} --nodegroup-name "
-            f"{nodegroup.name} --query nodegroup.health",
+            f"aws eks describe-nodegroup --cluster-name {word(subject.around.cluster)} --nodegroup-name "
+            f"{word(nodegroup.name)} --query nodegroup.health",
             group=subject.name,
             evidence=nodegroup.issues or (f"status {nodegroup.status}",),
         )

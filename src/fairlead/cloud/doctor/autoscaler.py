@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from fairlead.cloud import shell
 from fairlead.errors import BadInput
 from fairlead.nodegroups.aws.template import NODE_CACHE
 from fairlead.nodegroups.aws.version import Version
@@ -46,7 +47,9 @@ class CaSettings:
     @property
     def restart(self) -> str:
         """The command that makes it forget."""
-        return f"kubectl -n {self.namespace} rollout restart deployment/{self.name}"
+        return (
+            f"kubectl -n {shell.word(self.namespace)} rollout restart {shell.word(f'deployment/{self.name}')}"
+        )
 
     def discovers_by(self) -> tuple[Mapping[str, str], ...] | None:
         """The tags that a group must have, each way of discovery for itself; None: flags not known."""
@@ -96,10 +99,10 @@ def read_flags(words: Sequence[str]) -> dict[str, tuple[str, ...]]:
     {'v': ('4',), 'nodes': ('0:3:a', '0:2:b'), 'x': ('true',)}
     """
     found: dict[str, tuple[str, ...]] = {}
-    for index, word in enumerate(words):
-        if not word.startswith("-"):
+    for index, each in enumerate(words):
+        if not each.startswith("-"):
             continue
-        name, equals, value = word.lstrip("-").partition("=")
+        name, equals, value = each.lstrip("-").partition("=")
         if not equals:
             after = words[index + 1] if index + 1 < len(words) else "-"
             value = "true" if after.startswith("-") else after

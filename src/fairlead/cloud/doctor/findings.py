@@ -7,7 +7,7 @@ likely first; what a log or an event speaks of goes before what was only reckone
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -137,6 +137,10 @@ class Report:
     groups: tuple[Verdict, ...] = ()
     pods: tuple[Verdict, ...] = ()
     pools: tuple[Verdict, ...] = field(default=())
+    unread: Mapping[str, str] = field(default_factory=dict)
+    """What could not be read, and why: of that nothing is known."""
+    blind: bool = False
+    """Whether so much is unread that nothing can be called well."""
 
     @property
     def wrong(self) -> bool:
@@ -168,6 +172,7 @@ class Report:
             "nodePools": plain(self.pools),
             "pods": plain(self.pods),
             "findings": [finding.to_plain() for finding in self.findings],
+            "unread": dict(self.unread),
         }
 
 

@@ -16,6 +16,7 @@ from fairlead.cloud.doctor.evidence import BACKOFF, FULL, Refusal
 from fairlead.cloud.doctor.findings import Finding, TagChange, Verdict
 from fairlead.cloud.doctor.subjects import DISK, Around, Subject, tag_command
 from fairlead.cloud.doctor.trying import Refused, Trial, made_for, too_little
+from fairlead.cloud.shell import word
 from fairlead.kube.node import Node
 from fairlead.kube.pod import Pod
 from fairlead.kube.tolerations import Taint, tolerated
@@ -219,7 +220,7 @@ def _backing_off(subject: Subject, pod: str, event: Refusal) -> Finding:
         "in-backoff",
         f"by its tags and by EKS {subject.name} takes {pod}, but the autoscaler tried a group in vain, and "
         "waits.",
-        f"aws autoscaling describe-scaling-activities --auto-scaling-group-name {asg} "
+        f"aws autoscaling describe-scaling-activities --auto-scaling-group-name {word(asg)} "
         "--max-items 5 tells why",
         group=subject.name,
         pod=pod,

@@ -15,6 +15,7 @@ from fairlead.cloud.doctor.findings import Finding, Verdict
 from fairlead.cloud.doctor.offers import PURCHASE, RESERVED, TYPE, Offer, offers_of
 from fairlead.cloud.doctor.pods import asked_labels, pod_finding
 from fairlead.cloud.doctor.trying import Refused, Trial
+from fairlead.cloud.shell import word
 from fairlead.engine.requests import requests_of
 from fairlead.errors import BadObject
 from fairlead.kube.decode import convert
@@ -195,7 +196,7 @@ def _check(each: _Offered, objects: Sequence[Mapping[str, Any]]) -> list[Finding
             Finding(
                 "node-class-not-ready",
                 f"NodePool {pool.name}: {reference.kind} {reference.name} is not ready.",
-                f"kubectl describe {reference.kind.lower()} {reference.name}",
+                f"kubectl describe {word(reference.kind.lower())} {word(reference.name)}",
                 group=pool.name,
                 evidence=(problem,),
             )
@@ -215,7 +216,7 @@ def _without_types(each: _Offered, event: str) -> Finding:
     return Finding(
         "nodepool-without-types",
         f"NodePool {pool.name}: no instance type meets {'' if alone else 'all of '}{shown}.",
-        f"kubectl edit nodepool {pool.name}: widen spec.template.spec.requirements",
+        f"kubectl edit nodepool {word(pool.name)}: widen spec.template.spec.requirements",
         group=pool.name,
         evidence=(f"event {_NO_TYPES}: {event}" if event else "none of the provider's types is left",),
         seen=bool(event),

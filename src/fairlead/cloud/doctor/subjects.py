@@ -7,7 +7,6 @@ merely have the name are somebody else's, and nobody's to change.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,6 +15,7 @@ from functools import cached_property
 from fairlead.cloud.doctor.autoscaler import CaSettings
 from fairlead.cloud.doctor.evidence import AskFailed, Evidence, Refusal, without_suffix
 from fairlead.cloud.doctor.findings import TagChange
+from fairlead.cloud.shell import word
 from fairlead.kube.decode import convert
 from fairlead.kube.node import Node
 from fairlead.kube.quantity import QuantityError, nano
@@ -211,10 +211,10 @@ class Subject:
     def update_nodegroup(self) -> str:
         """How the AWS CLI's command begins that changes its managed node group."""
         name = self.nodegroup.name if self.nodegroup else self.name
-        where = f" --region {self.around.state.region}" if self.around.state.region else ""
+        where = f" --region {word(self.around.state.region)}" if self.around.state.region else ""
         return (
-            f"aws eks update-nodegroup-config{where} --cluster-name {self.around.cluster} "
-            f"--nodegroup-name {name}"
+            f"aws eks update-nodegroup-config{where} --cluster-name {word(self.around.cluster)} "
+            f"--nodegroup-name {word(name)}"
         )
 
     @property
@@ -265,11 +265,11 @@ def _is_called(name: str, asg: AutoScalingGroup, nodegroup: EksNodegroup | None,
 def tag_command(changes: Sequence[TagChange], region: str) -> str:
     """The AWS CLI's command that sets tags."""
     tags = [
-        shlex.quote(
+        word(
             f"ResourceId={tag.asg},ResourceType=auto-scaling-group,Key={tag.key},Value={tag.value},"
             "PropagateAtLaunch=false"
         )
         for tag in changes
     ]
-    where = f" --region {region}" if region else ""
+    where = f" --region {word(region)}" if region else ""
     return f"aws autoscaling create-or-update-tags{where} --tags {' '.join(tags)}"

@@ -11,7 +11,8 @@ from itertools import groupby
 
 from fairlead.cloud.doctor.findings import Finding, TagChange
 from fairlead.cloud.doctor.subjects import Subject, tag_command
-from fairlead.nodegroups.aws.tags import LABEL, PREFIX, TAINT, discovery_tags, eks_effect, said_by
+from fairlead.cloud.shell import word
+from fairlead.nodegroups.aws.tags import LABEL, PREFIX, RESOURCES, TAINT, discovery_tags, eks_effect, said_by
 
 __all__ = ["check_tags"]
 
@@ -81,9 +82,13 @@ def _kind_of_wrong(subject: Subject, tag: str) -> str:
 
 
 def _stray(subject: Subject, tag: str) -> list[str]:
-    """Tags that were probably meant to be this one."""
+    """Tags that were probably meant to be this one; a taint's tag is not a label's, though the key be one."""
     last = tag.removeprefix(PREFIX).partition("/")[2]
-    return [wrong for wrong in subject.wrong_tags if wrong != tag and wrong.endswith(f"/{last}")]
+    return [
+        wrong
+        for wrong in subject.wrong_tags
+        if wrong.endswith(f"/{last}") and not wrong.startswith((LABEL, TAINT, RESOURCES))
+    ]
 
 
 def _finding(subject: Subject, cause: str, tags: list[str]) -> Finding:
@@ -230,7 +235,7 @@ def _overruled(subject: Subject) -> dict[str, Finding]:
                 "overridden-by-eks",
                 f"EKS node group {name} has the label {key}={theirs} where the file"
                 f"{' and the tag have' if tagged == value else ' has'} {key}={value}; EKS wins.",
-                f"{change} --labels 'addOrUpdateLabels={{{key}={value}}}'",
+                f"{change} --labels " + word(f"addOrUpdateLabels={{{key}={value}}}"),
                 group=subject.name,
                 evidence=(f"the tag on {subject.asg.name} says {key}={tagged or '(nothing)'}",),
                 seen=any(each.rule == "NodeAffinity" for each in subject.refusals),
@@ -244,7 +249,7 @@ def _overruled(subject: Subject) -> dict[str, Finding]:
             found[TAINT + taint.key] = Finding(
                 "overridden-by-eks",
                 f"EKS node group {name} has the taint {other} where the file has {taint}; nodes get EKS'.",
-                f"{change} --taints 'addOrUpdateTaints=[{{{spelt}}}]'",
+                f"{change} --taints " + word(f"addOrUpdateTaints=[{{{spelt}}}]"),
                 group=subject.name,
                 evidence=(f"the tag on {subject.asg.name} says {tagged}",),
                 seen=any(each.rule == "TaintToleration" for each in subject.refusals),
@@ -260,8 +265,8 @@ def _harmless(subject: Subject, causes: Mapping[str, str]) -> list[Finding]:
         Finding(
             _kind_of_wrong(subject, tag),
             f"the autoscaler passes over the tag {tag} of {subject.asg.name}: {why}.",
-            f"aws autoscaling delete-tags --tags ResourceId={subject.asg.name},"
-            f"ResourceType=auto-scaling-group,Key={tag}",
+            "aws autoscaling delete-tags --tags "
+            + word(f"ResourceId={subject.asg.name},ResourceType=auto-scaling-group,Key={tag}"),
             group=subject.name,
             evidence=(f"its value is {subject.asg.tags[tag]!r}",),
             severity="risk",
@@ -288,7 +293,7 @@ def _promised(subject: Subject) -> list[Finding]:
             Finding(
                 "nodegroup-lacks-label",
                 f"EKS node group {name} does not put {shown} on its nodes.",
-                f"{change} --labels 'addOrUpdateLabels={{{shown}}}'",
+                f"{change} --labels " + word(f"addOrUpdateLabels={{{shown}}}"),
                 group=subject.name,
                 evidence=("unless its launch template does, scale-up goes on in vain",),
                 severity="risk",
@@ -303,7 +308,7 @@ def _promised(subject: Subject) -> list[Finding]:
             Finding(
                 "nodegroup-lacks-taint",
                 f"EKS node group {name} does not put {', '.join(map(str, taints))} on its nodes.",
-                f"{change} --taints 'addOrUpdateTaints=[{spelt}]'",
+                f"{change} --taints " + word(f"addOrUpdateTaints=[{spelt}]"),
                 group=subject.name,
                 evidence=("unless its launch template does, any pod may come there",),
                 severity="risk",

@@ -4,7 +4,8 @@ A pod that asks takes the lowest free slot of its group, and the slot's tier is 
 assumed until the watch shows the outcome or half a minute passes; asking again replaces it. Which tier that
 is depends on what is on offer: kube-scheduler has left out the nodes that cannot take the pod, so a tier of
 which nothing is offered has no room for it now. It waits for that tier for ``fallback.after``, counted from
-its first call, and is then passed on; a tier that is marked or has lost its last node passes it on at once.
+its first call, and is then passed on; a tier that is marked or has lost its last node passes it on at once,
+unless a node of it is on offer: then there is room for this pod now.
 After the cool-down one pod tries a marked tier. If that has no node at all the pod waits as for any other
 tier, because only a pod that waits makes an autoscaler bring one.
 """
@@ -347,7 +348,14 @@ class Deciding:
     ) -> tuple[Choice, Sequence[str], tuple[str, ...], set[str]]:
         """The tier, its nodes on offer, the tiers that passed the pod on, and all that were skipped."""
         policy = ask.place.policy
-        skipped = self.unavailable(policy.name)
+        offered = list(offered)
+        # A marked tier takes what fits there now; what kube-scheduler offers, fits.
+        skipped = {
+            tier.name
+            for at, tier in enumerate(policy.spec.tiers)
+            if tier.name in self.unavailable(policy.name)
+            and self.nodes.of(policy.name, at).isdisjoint(offered)
+        }
         skipped.discard(probing)
         passed: list[str] = []
         while True:

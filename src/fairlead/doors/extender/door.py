@@ -264,4 +264,9 @@ def _trimmed(node: Node) -> Node:
         deletion_timestamp=meta.deletion_timestamp,
     )
     ready = tuple(one for one in node.status.conditions if one.type == "Ready")
-    return Node(kept, NodeSpec(node.spec.unschedulable, node.spec.taints), NodeStatus(conditions=ready))
+    status = NodeStatus(
+        allocatable=node.status.allocatable,
+        conditions=ready,
+        declared_features=node.status.declared_features,
+    )
+    return Node(kept, NodeSpec(node.spec.unschedulable, node.spec.taints), status)

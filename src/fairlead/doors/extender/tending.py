@@ -31,7 +31,7 @@ from fairlead.kube.pod import Pod
 from fairlead.kube.resources import known
 from fairlead.policy.admission import annotations_of, cost_is_ours
 from fairlead.policy.choice import Choice
-from fairlead.policy.fallback import Nodes, Probes, Waiter, decide
+from fairlead.policy.fallback import Blame, Nodes, Probes, Waiter, decide
 from fairlead.policy.groups import GroupKey
 from fairlead.policy.marks import Marks
 from fairlead.policy.model import PlacementPolicy, Tier
@@ -143,14 +143,32 @@ class Tending:
         wall = self._clock.wall().timestamp()
         waiters = self._waiters(policy, wall)
         marks = self._marks.of(policy.name)
+        causes: dict[str, Blame] = {}
+        late: dict[str, Waiter] = {}
+
+        def blame(waiter: Waiter) -> Blame:
+            late[waiter.uid] = waiter
+            return causes.get(waiter.uid, "tier")
 
         def decided(marks: Marks) -> Marks:
             probes = self._probes(policy, marks)
             return decide(
-                policy, marks, waiters, nodes, wall, before=before, stranded=lost, probes=probes
+                policy,
+                marks,
+                waiters,
+                nodes,
+                wall,
+                before=before,
+                stranded=lost,
+                probes=probes,
+                blame=blame,
             ).marks
 
         try:
+            if decided(marks) != marks and late:
+                # What kube-scheduler sends is not kept: the few that would mark a tier are read.
+                for waiter in list(late.values()):
+                    causes[waiter.uid] = await self._blame(client, policy, waiter)
             if decided(marks) != marks:
                 await self._marks.change(policy.name, decided, client=client)
             self._before[policy.name] = policy.spec.tiers, nodes
@@ -162,6 +180,18 @@ class Tending:
         self._deciding.nodes.noted(policy.name, self._marks.unavailable(policy.name))
         again = decide(policy, marks, waiters, nodes, wall, before=nodes).wake_at
         return _IDLE_S if again is None else again - wall
+
+    async def _blame(self, client: Client, policy: PlacementPolicy, waiter: Waiter) -> Blame:
+        """What keeps a pod whose patience is over; "unknown" where it cannot be read."""
+        namespace, _, name = waiter.pod.partition("/")
+        fit = self._deciding.nodes.fits.of(policy.name)
+        try:
+            pod = await client.get(_POD, name, namespace, kind=Pod)
+        except (ApiError, Unreachable):
+            return "unknown"
+        if fit is None or pod.metadata.uid != waiter.uid:
+            return "unknown"
+        return fit.blame(pod, waiter.tier)
 
     def _waiters(self, policy: PlacementPolicy, wall: float) -> list[Waiter]:
         now = self._clock.now()

@@ -25,11 +25,13 @@ from fairlead.doors.marks import LiveMarks
 from fairlead.doors.owners import OwnersOfPods
 from fairlead.doors.rebalancer.carrying import Carrying, Outcome
 from fairlead.doors.rebalancer.metrics import Metrics
+from fairlead.doors.rebalancer.node_pools import NodePools
 from fairlead.doors.rebalancer.telling import Telling
 from fairlead.doors.rebalancer.watching import Watching
 from fairlead.doors.running import Door, Surroundings
 from fairlead.engine.rebalancer import Rebalancer
 from fairlead.errors import FairleadError, LeaseLost, Missing
+from fairlead.nodegroups import NodeGroup
 from fairlead.policy.model import PlacementPolicy
 
 __all__ = ["RebalancerDoor", "Settings"]
@@ -52,6 +54,8 @@ class Settings:
     only_ours: bool = False
     """Whether policies are for the pods of these schedulers only."""
     once: bool = False
+    node_groups: tuple[NodeGroup, ...] = ()
+    """What an autoscaler may add nodes to, by the user's word."""
     lease: str = _LEASE
     terms: Terms = field(default_factory=Terms)
 
@@ -66,12 +70,14 @@ class RebalancerDoor(Door):
         self._settings = settings
         self.machine = Rebalancer(settings.schedulers)
         self.machine.follow()
+        self.machine.node_groups(settings.node_groups)
         self.marks = LiveMarks(
             around.client, around.policies, around.system_namespace, rng=around.rng, clock=around.clock
         )
         self._metrics = Metrics()
         self._news = asyncio.Event()
         self._watching = Watching(around.client, self.machine, self._stir, rng=around.rng, clock=around.clock)
+        self._pools = NodePools(around.client, self.machine.node_pools)
         self._scales = OwnersOfPods(around.client, rng=around.rng, clock=around.clock)
         self._carrying = Carrying(
             self.machine,
@@ -121,7 +127,8 @@ class RebalancerDoor(Door):
         """Watch, and act while leading, until `stop`."""
         async with asyncio.TaskGroup() as group:
             eyes = [
-                group.create_task(task) for task in (self._watching.run(), self.marks.run(), self._stand_by())
+                group.create_task(task)
+                for task in (self._watching.run(), self._pools.run(), self.marks.run(), self._stand_by())
             ]
             leading = group.create_task(
                 lead(
@@ -165,7 +172,10 @@ class RebalancerDoor(Door):
     async def look(self) -> Outcome:
         """What a pass would do now; writes nothing. Ends its watches when it is done."""
         async with asyncio.TaskGroup() as group:
-            eyes = [group.create_task(self._watching.run()), group.create_task(self.marks.run())]
+            eyes = [
+                group.create_task(task)
+                for task in (self._watching.run(), self._pools.run(), self.marks.run())
+            ]
             await self._synced()
             await self._learn()
             outcome = self._carrying.look()
@@ -177,6 +187,7 @@ class RebalancerDoor(Door):
         await self._around.policies.synced()
         await self.marks.synced()
         await self._watching.synced()
+        await self._pools.listed.wait()
 
     async def _synced_or_stopping(self) -> bool:
         """Whether everything was listed before we were told to stop."""

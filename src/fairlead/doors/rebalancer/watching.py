@@ -22,11 +22,11 @@ from fairlead.client.reflector import Reflector
 from fairlead.client.view import Added, Deleted, Modified
 from fairlead.doors.promises import Promises
 from fairlead.engine.rebalancer import KINDS, Rebalancer
-from fairlead.errors import BadObject, FairleadError, NotFound
+from fairlead.errors import ApiError, BadObject, FairleadError, NotFound
 from fairlead.kube.resources import Resource, known
 from fairlead.policy.names import LEDGERS
 
-__all__ = ["Watching"]
+__all__ = ["Watching", "check_rights"]
 
 _log = structlog.get_logger(__name__)
 
@@ -180,6 +180,31 @@ class Watching:
 
     def _now(self) -> float:
         return self._clock.wall().timestamp()
+
+
+async def check_rights(client: Client) -> None:
+    """Raise ApiError, naming all that may not be listed, before anybody waits for it. A kind that is not
+    served need not be.
+    """
+    refused: list[ApiError] = []
+    unlisted = []
+    for kind in KINDS:
+        resource = LEDGERS if kind == LEDGERS.kind else known(kind) if kind != "DeviceClass" else None
+        if resource is None:
+            continue
+        try:
+            await client.read(f"{resource.path()}?limit=1")
+        except NotFound:
+            continue
+        except ApiError as error:
+            if error.code != 403:
+                raise
+            refused.append(error)
+            unlisted.append(resource.plural)
+    if refused:
+        first = refused[0]
+        said = f"this user may not list {', '.join(unlisted)}: {first.message}"
+        raise ApiError.of(first.code, first.reason, said)
 
 
 async def _events(reflector: Reflector[Any, Any], changed: Callable[[], None]) -> AsyncIterator[Any]:

@@ -7,6 +7,7 @@ every segment can be replayed alone. Only what the core reads is in it: no env, 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +47,7 @@ class Recorder:
         self._size = 0
         try:
             _rotate(path, segments)
-            self._file: IO[bytes] = path.open("xb")
+            self._file: IO[bytes] = _create(path)
         except OSError as error:
             raise BadInput(f"record.file: {path}: {error.strerror or error}") from error
         self._write({"fairlead": fairlead.__version__, "format": _FORMAT, "settings": settings})
@@ -176,6 +177,11 @@ def _event(line: _Recorded) -> Event:
 
 def _number(path: Path) -> bool:
     return path.name.rpartition(".")[2].isdecimal()
+
+
+def _create(path: Path) -> IO[bytes]:
+    """A new file that only its owner may read: a recording shows what a cluster runs."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 
 def _rotate(path: Path, segments: int) -> None:

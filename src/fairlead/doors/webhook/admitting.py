@@ -21,10 +21,11 @@ from fairlead.doors.webhook.ledgers import Ledgers, Wish
 from fairlead.doors.webhook.metrics import Metrics
 from fairlead.doors.webhook.server import Answer
 from fairlead.doors.webhook.telling import tell
+from fairlead.engine.tier_fit import TierFits
 from fairlead.errors import BadObject, FairleadError
 from fairlead.kube.decode import convert
 from fairlead.kube.meta import Object, ObjectMeta
-from fairlead.kube.pod import Affinity, Pod, TopologySpreadConstraint
+from fairlead.kube.pod import Affinity, Pod, PodSpec, TopologySpreadConstraint
 from fairlead.kube.tolerations import Toleration
 from fairlead.kube.workloads import Job, Workload
 from fairlead.policy.admission import patch, warnings_of
@@ -60,6 +61,7 @@ class Admission:
         ledgers: Ledgers,
         marks: LiveMarks,
         metrics: Metrics,
+        fits: TierFits,
         *,
         schedulers: Collection[str] = ("fairlead",),
         new_token: Callable[[], str] = _new_token,
@@ -69,6 +71,7 @@ class Admission:
         self._ledgers = ledgers
         self._marks = marks
         self._metrics = metrics
+        self._fits = fits
         self._schedulers = frozenset(schedulers)
         self._new_token = new_token
         self._clock = clock
@@ -78,7 +81,7 @@ class Admission:
         if not len(self._groups.policies):
             return Answer()
         try:
-            read = Pod(convert(pod.get("metadata") or {}, ObjectMeta))
+            read = Pod(convert(pod.get("metadata") or {}, ObjectMeta), _spec(pod))
             check_names(read.metadata)
             # What a patch goes into is plain data, and anybody can send it: it must be what it says it is.
             convert(pod.get("spec") or {}, _Steered)
@@ -102,7 +105,8 @@ class Admission:
             return Answer(warnings=(f"no policy was applied: {said}",))
         name = read.metadata.name or read.metadata.generate_name
         tiers = self._groups.tiers(place, read.metadata.labels, coming=True)
-        unavailable = self._marks.unavailable(place.policy.name)
+        marks = self._marks.of(place.policy.name)
+        unavailable, crowded = self._fits.steers(place.policy.name, read, marks)
         if place.key.alone:
             # Nobody would learn from it how a tier is: it may go to all further tiers from the start.
             placing = place_alone(place.policy, place.workload, tiers, unavailable=unavailable)
@@ -110,11 +114,11 @@ class Admission:
                 tell(self._metrics, [(name, place, placing)])
         else:
             token = await self._token(read, place)
-            wish = Wish(name, place, tiers, token, unavailable, self._bound(read, place))
+            wish = Wish(name, place, tiers, token, unavailable, crowded, self._bound(read, place))
             if dry_run:
                 placing = self._ledgers.preview(wish)
             else:
-                placing = await self._ledgers.take(await self._trying(wish))
+                placing = await self._ledgers.take(await self._trying(wish, read))
         return self._answer(pod, place, placing)
 
     def _answer(self, pod: dict[str, Any], place: Place, placing: Placing) -> Answer:
@@ -148,11 +152,16 @@ class Admission:
 
         return wanted
 
-    async def _trying(self, wish: Wish) -> Wish:
+    async def _trying(self, wish: Wish, pod: Pod) -> Wish:
         """The wish, with its own tier available to it if it is the one to try that."""
         if not wish.unavailable:
             return wish
         placing = self._ledgers.preview(wish)
+        own = placing.choice.own
+        if own is not None and wish.tiers.tiers[own].name in self._fits.closed_to(
+            wish.place.policy.name, pod
+        ):
+            return wish  # it would learn nothing of the tier
         tried = await self._probe(wish.place, wish.tiers, placing, wish.token)
         return replace(wish, unavailable=wish.unavailable - {tried}) if tried else wish
 
@@ -174,3 +183,11 @@ class Admission:
 
     def _now(self) -> float:
         return self._clock.wall().timestamp()
+
+
+def _spec(pod: dict[str, Any]) -> PodSpec:
+    """What the pod asks for; nothing, where that cannot be read: it is not what a patch goes into."""
+    try:
+        return convert(pod.get("spec") or {}, PodSpec)
+    except BadObject:
+        return PodSpec()

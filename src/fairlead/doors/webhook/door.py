@@ -16,6 +16,7 @@ import structlog
 from aiohttp import web
 
 from fairlead.client.retry import Backoff
+from fairlead.client.view import Added, Deleted, Event, Modified
 from fairlead.doors.crds import ensure_crds
 from fairlead.doors.grouping import GroupsOfPods
 from fairlead.doors.marks import LiveMarks
@@ -27,9 +28,11 @@ from fairlead.doors.webhook.adopting import Adopting
 from fairlead.doors.webhook.certificates import Certificates, OwnAuthority
 from fairlead.doors.webhook.ledgers import Ledgers
 from fairlead.doors.webhook.metrics import Metrics
-from fairlead.doors.webhook.registration import Registration, Where
+from fairlead.doors.webhook.registration import Registration, Where, check_callable
 from fairlead.doors.webhook.server import Endpoint
+from fairlead.engine.tier_fit import TierFits
 from fairlead.errors import ApiError, BadInput, Unreachable
+from fairlead.kube.node import Node
 
 __all__ = ["Settings", "WebhookDoor"]
 
@@ -77,6 +80,8 @@ class WebhookDoor(Door):
         self._around = around
         self._client = around.client
         where = Where(settings.url, settings.service, around.system_namespace, settings.service_port)
+        if settings.register:
+            check_callable(where, around.client.connection.target.server.url)
         self._settings = settings
         self._registration = Registration(
             around.client,
@@ -114,9 +119,13 @@ class WebhookDoor(Door):
             self._owners,
             exempt=around.exempt,
             changed=self._adopting.changed,
+            on_node=self._on_node,
             rng=around.rng,
             clock=around.clock,
         )
+        self._fits = TierFits()
+        around.policies.on_change(self._policies_changed)
+        self._policies_changed()
         self._marks = LiveMarks(
             around.client, around.policies, around.system_namespace, rng=around.rng, clock=around.clock
         )
@@ -134,6 +143,7 @@ class WebhookDoor(Door):
             self._ledgers,
             self._marks,
             self._metrics,
+            self._fits,
             schedulers=settings.schedulers,
             clock=around.clock,
         )
@@ -172,6 +182,16 @@ class WebhookDoor(Door):
     def metrics(self) -> bytes:
         """See `Metrics`."""
         return self._metrics.text()
+
+    def _on_node(self, event: Event[Node, dict[str, str]]) -> None:
+        match event:
+            case Added(key=name, object=node) | Modified(key=name, object=node):
+                self._fits.node(name, node)
+            case Deleted(key=name):
+                self._fits.node(name, None)
+
+    def _policies_changed(self) -> None:
+        self._fits.use(self._around.policies.policies)
 
     async def run(self) -> None:
         """Answer until `stop`, then until the API server has gone elsewhere."""

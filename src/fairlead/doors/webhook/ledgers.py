@@ -71,7 +71,8 @@ def _unbounded() -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """A pod that wants a slot, by its name or how that will begin; `unavailable` are names of tiers to skip.
+    """A pod that wants a slot, by its name or how that will begin; `unavailable` are names of tiers to skip,
+    `crowded` those of them that take it all the same if there is room now.
 
     `bound` tells how many pods the group is to have as far as is known now, None when it is not.
     """
@@ -81,6 +82,7 @@ class Wish:
     tiers: Tiers
     token: str
     unavailable: frozenset[str] = frozenset()
+    crowded: frozenset[str] = frozenset()
     bound: Callable[[], int | None] = _unbounded
 
 
@@ -374,5 +376,6 @@ def _placed(ledger: Ledger, wish: Wish, now: float, doubted: Collection[str] = (
         token=wish.token,
         now=now,
         unavailable=wish.unavailable,
+        crowded=wish.crowded,
         doubted=doubted,
     )

@@ -11,6 +11,7 @@ not take it back, or two processes would take it from each other for ever.
 from __future__ import annotations
 
 import base64
+import ipaddress
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +26,7 @@ from fairlead.doors.webhook.keyring import SECRET
 from fairlead.errors import ApiError, BadInput, Conflict, NotFound
 from fairlead.kube.resources import known
 
-__all__ = ["CONFIGURATION", "PATH", "Registration", "Where", "unregister"]
+__all__ = ["CONFIGURATION", "PATH", "Registration", "Where", "check_callable", "unregister"]
 
 _log = structlog.get_logger(__name__)
 
@@ -86,6 +87,36 @@ class Where:
         if parts.query or parts.fragment or parts.username:
             raise BadInput(f"--url {self.url}: a base address has no user, query or fragment")
         return host
+
+
+def check_callable(where: Where, server_url: str) -> None:
+    """Raise BadInput for an address that the API server cannot call; nothing is sent to find out.
+
+    Checked is the host of ``--url``: 0.0.0.0 and :: are nobody's address, and a loopback address is the API
+    server's own machine, so it must itself be reached by one.
+
+    >>> check_callable(Where("https://127.0.0.1:9443"), "https://127.0.0.1:6443")
+    """
+    host = urlsplit(where.url).hostname or ""
+    if not host:
+        return
+    if _is(host, "is_unspecified"):
+        raise BadInput(f"--url {where.url}: {host} is an address to listen on, not one to be called by")
+    server = urlsplit(server_url).hostname or ""
+    if _is(host, "is_loopback") and not _is(server, "is_loopback"):
+        raise BadInput(
+            f"--url {where.url}: the API server ({server}) would call its own machine; name an address of "
+            "this one that it reaches"
+        )
+
+
+def _is(host: str, what: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return what == "is_loopback"
+    try:
+        return bool(getattr(ipaddress.ip_address(host), what))
+    except ValueError:
+        return False  # a name: only its resolver could tell
 
 
 class Registration:

@@ -60,6 +60,7 @@ class PolicyBook:
         self._dirty: dict[GroupKey, None] = {}
         self._again: dict[str, None] = {}  # pods to be planned anew, whatever their answer
         self._patience = Patience()
+        self._planned: dict[str, Pod] = {}  # waiting pods as the API has them, by UID
 
     @property
     def active(self) -> bool:
@@ -276,6 +277,7 @@ class PolicyBook:
         if any(changed):
             for governed in self._members.on_node(name):
                 self.pod(governed.pod)
+            self._end_skips()
 
     # Answers
 
@@ -287,7 +289,11 @@ class PolicyBook:
         for name, reach in self._reaches.items():
             if reach.restless(now):
                 tokens = {mark.probe for _, mark in reach.marks if mark.probe}
-                reach.decide(list(self._waiters(name)), self._members.probes(sorted(tokens)), now)
+                waiters = {waiter.uid: waiter for waiter in self._waiters(name)}
+                probes = self._members.probes(sorted(tokens))
+                passed = reach.decide(list(waiters.values()), probes, now, self._planned.get)
+                for uid in sorted(passed):
+                    self._pass_on(uid, reach.policy.spec.tiers[waiters[uid].tier].name)
             if reach.marks is not reach.told:
                 self._stir(name)
         changed = dict.fromkeys(self._again, False)
@@ -309,7 +315,10 @@ class PolicyBook:
     def planned(self, pod: Pod) -> Pod:
         """The pod to plan in place of one that waits; the same if no policy governs it."""
         sent = self.sent.get(pod.metadata.uid)
-        return pod if sent is None else self._sending.pod(pod, sent)
+        if sent is None:
+            return pod
+        self._planned[pod.metadata.uid] = pod
+        return self._sending.pod(pod, sent)
 
     def carried(self, pod: Pod, node: Node) -> tuple[dict[str, str], tuple[Toleration, ...]]:
         """What a pod's bind to a node brings along; see `sending.carried`."""
@@ -357,6 +366,21 @@ class PolicyBook:
                 if since is not None and sent is not None and sent.choice.tier is not None:
                     yield Waiter(uid, governed.pod.metadata.key, sent.choice.tier, governed.token, since)
 
+    def _pass_on(self, uid: str, tier: str) -> None:
+        """Let one pod, and no other, go elsewhere than to a tier."""
+        key = self._members.pods[uid].key
+        skips = self._groups[key].skips
+        if tier not in skips.get(uid, ()):
+            skips[uid] = skips.get(uid, frozenset()) | {tier}
+            self._dirty[key] = None
+
+    def _end_skips(self) -> None:
+        """Nodes have changed: each pod may try again what did not take it."""
+        for key, group in self._groups.items():
+            if group.skips:
+                group.skips.clear()
+                self._dirty[key] = None
+
     def _leave(self, uid: str) -> None:
         governed = self._members.remove(uid)
         if governed is None:
@@ -367,12 +391,14 @@ class PolicyBook:
         group = self._groups[key]
         group.slots.drop(uid)
         group.makeup.drop(uid)
+        group.skips.pop(uid, None)
         if not len(group):
             del self._groups[key]
 
     def _forget(self, uid: str) -> None:
         self.sent.pop(uid, None)
         self._patience.forget(uid)
+        self._planned.pop(uid, None)
 
     def _stir(self, policy: str) -> None:
         self._dirty.update(dict.fromkeys(key for key in self._members.waiting if key.policy == policy))

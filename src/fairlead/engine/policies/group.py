@@ -40,12 +40,15 @@ class Group:
         "_heeds",
         "_were_scattered",
         "makeup",
+        "skips",
         "slots",
     )
 
     def __init__(self) -> None:
         self.slots = Slots()
         self.makeup = Makeup()
+        self.skips: dict[str, frozenset[str]] = {}
+        """By UID of a waiting pod: tiers that did not take it, though nothing is said against them."""
         self._circumstances: object = None
         self._answers: dict[object, Sent] = {}
         self._choices: dict[object, Choice] = {}  # equal ones are one object, to be told apart fast
@@ -82,11 +85,11 @@ class Group:
         """Bring what is `sent` up to date; who is sent elsewhere than before, and what was said before."""
         policy, slots = reach.policy, self.slots
         scattered = self._were_scattered = self._scattered(policy, members)
-        heeds = self._heeds = scattered or _heeds_counts(tiers, reach)
+        heeds = self._heeds = scattered or _heeds_counts(tiers, reach, skips=bool(self.skips))
         numbers = tiers.safe is not None and slots.ordinals > 0
         open_ = reach.may_be_tried(now)
         number = self._number(policy, tiers, heeds=heeds), scattered
-        circumstances = tiers, reach.marks, reach.tried(now), number
+        circumstances = tiers, reach.marks, reach.tried(now), number, dict(self.skips)
         if self._everyone or circumstances != self._circumstances:
             self._answers.clear()
             everyone = True
@@ -99,7 +102,7 @@ class Group:
         if heeds:
             tally.skip(sent[uid] for uid in slots.ahead(slots.waiting() - len(changes)))
         # Who may try a tier is asked; so is everyone where, beside counts, ordinals or marks matter.
-        kept = not open_ and not (heeds and (numbers or any(True for _ in reach.marks)))
+        kept = not open_ and not (heeds and (numbers or self.skips or any(True for _ in reach.marks)))
         trying = {mark.probe for _, mark in reach.marks if mark.probe}
         found = []
         for uid, slot in changes:
@@ -110,7 +113,7 @@ class Group:
             mine: object = slot, family
             if heeds:
                 mine = self._gist(slot, family, tiers, policy), family, told, unnumbered, tally.counts
-            alike = kept and governed.token not in trying
+            alike = kept and governed.token not in trying and uid not in self.skips
             after = self._answers.get(mine) if alike else None
             if after is None:
                 choice = reach.choose(
@@ -124,6 +127,7 @@ class Group:
                     told=told,
                     ready=open_ and ready(uid),
                     now=now,
+                    skips=self.skips.get(uid, ()),
                 )
                 after = Sent(policy, slot, self._one(choice))
                 if alike:
@@ -135,7 +139,7 @@ class Group:
             if (before is None or before.choice is not after.choice) and not after.like(before):
                 found.append((uid, before))
         # A try that was claimed meanwhile changes nothing for those who were asked before.
-        self._circumstances = (tiers, reach.marks, reach.tried(now), number)
+        self._circumstances = (tiers, reach.marks, reach.tried(now), number, dict(self.skips))
         self._everyone = False
         return found
 
@@ -164,17 +168,19 @@ class Group:
         return 0 if tiers.safe is not None and slot <= wanted else slot
 
     def _one(self, choice: Choice) -> Choice:
-        return self._choices.setdefault((choice.tier, choice.why, choice.firm, choice.own), choice)
+        return self._choices.setdefault(
+            (choice.tier, choice.why, choice.firm, choice.own, choice.either), choice
+        )
 
 
-def _heeds_counts(tiers: Tiers, reach: Reach) -> bool:
+def _heeds_counts(tiers: Tiers, reach: Reach, *, skips: bool) -> bool:
     """Whether it matters what tiers hold: by the rule, or for the room that a max leaves to others' pods."""
     if tiers.counts_matter:
         return True
     marks = reach.marks
     limited = [tier.name for tier in tiers.tiers if tier.max is not None]
-    return any(True for _ in marks) and any(
-        (mark := marks.get(name)) is None or mark.probe for name in limited
+    return (skips and bool(limited)) or (
+        any(True for _ in marks) and any((mark := marks.get(name)) is None or mark.probe for name in limited)
     )
 
 

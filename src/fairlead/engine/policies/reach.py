@@ -6,11 +6,13 @@ from. The scheduler moves its pods on by planning them anew, so nothing is ever 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
+from fairlead.engine.tier_fit import TierFit
 from fairlead.kube.node import Node
+from fairlead.kube.pod import Pod
 from fairlead.policy.choice import Choice, choose_for
-from fairlead.policy.fallback import Nodes, Probes, Waiter, decide, is_schedulable
+from fairlead.policy.fallback import Blame, Nodes, Probes, Waiter, decide, is_schedulable
 from fairlead.policy.marks import Mark, Marks
 from fairlead.policy.model import PlacementPolicy
 from fairlead.policy.nodes import tier_of_node
@@ -27,7 +29,7 @@ class Reach:
     `due` is when to decide again though nothing happens.
     """
 
-    __slots__ = ("_before", "_changed", "_nodes", "_troubles", "due", "marks", "policy", "told")
+    __slots__ = ("_before", "_changed", "_fit", "_nodes", "_troubles", "due", "marks", "policy", "told")
 
     def __init__(self, policy: PlacementPolicy, marks: Marks | None = None) -> None:
         self.policy = policy
@@ -37,11 +39,13 @@ class Reach:
         self.due: float | None = None
         self._nodes: dict[str, tuple[int | None, bool, float]] = {}  # tier, schedulable, created
         self._troubles: dict[int, str] = {}  # by tier, until a node changes
+        self._fit = TierFit(policy)
         self._before: Nodes | None = None
         self._changed = True
 
     def node(self, name: str, node: Node | None) -> bool:
         """A node as it now is, None: gone. Whether it belongs to another tier than before."""
+        self._fit.node(name, node)
         before = self._nodes.get(name)
         if node is None:
             self._nodes.pop(name, None)
@@ -79,12 +83,31 @@ class Reach:
         """Whether there is something to decide."""
         return self._changed or (self.due is not None and self.due <= now)
 
-    def decide(self, waiters: Sequence[Waiter], probes: Probes, now: float) -> None:
-        """Bring the marks up to date."""
+    def decide(
+        self, waiters: Sequence[Waiter], probes: Probes, now: float, pod: Callable[[str], Pod | None]
+    ) -> frozenset[str]:
+        """Bring the marks up to date; UIDs of pods that may go elsewhere although nothing is said of their
+        tier. `pod` gives a waiting pod by its UID.
+        """
+
+        def blame(waiter: Waiter) -> Blame:
+            found = pod(waiter.uid)
+            return "unknown" if found is None else self._fit.blame(found, waiter.tier)
+
         nodes = self._tally()
-        decision = decide(self.policy, self.marks, waiters, nodes, now, before=self._before, probes=probes)
+        decision = decide(
+            self.policy,
+            self.marks,
+            waiters,
+            nodes,
+            now,
+            before=self._before,
+            probes=probes,
+            blame=blame,
+        )
         self.marks, self.due = decision.marks, decision.wake_at
         self._before, self._changed = nodes, False
+        return decision.passed
 
     def look_at(self, time: float) -> None:
         """Decide again at this time at the latest."""
@@ -108,14 +131,16 @@ class Reach:
         told: int | None,
         ready: bool,
         now: float,
+        skips: Collection[str] = (),
     ) -> Choice:
-        """Where the pod of a slot goes, by `token` known as who tries a tier.
+        """Where the pod of a slot goes, by `token` known as who tries a tier; `skips` are tiers that did not
+        take it, whatever they do for others.
 
         After a tier's cool-down one pod tries it, while others go on to skip it: the first who asks and
         is `ready` to be placed.
         """
         tried = {tier for tier, mark in self.marks if mark.probe == token and mark.probed(now)}
-        if any(True for _ in self.marks):
+        if skips or any(True for _ in self.marks):
             told = None  # who was sent elsewhere meanwhile still belongs where the rule says
 
         def chosen() -> Choice:
@@ -125,7 +150,8 @@ class Reach:
                 tiers,
                 slot,
                 others=others,
-                unavailable={tier for tier, _ in self.marks} - tried,
+                unavailable={tier for tier, _ in self.marks} - tried | {*skips},
+                crowded=self.marks.crowded() - {*skips},
                 held=held,
                 scattered=scattered,
                 told=told,
@@ -133,7 +159,13 @@ class Reach:
 
         choice = chosen()
         own = "" if choice.own is None else tiers.tiers[choice.own].name
-        if choice.why != "rule" and own not in tried and self.marks.may_probe(own, now) and ready:
+        if (
+            choice.why != "rule"
+            and own not in tried
+            and own not in skips
+            and self.marks.may_probe(own, now)
+            and ready
+        ):
             claimed = self.marks.claim_probe(own, token, now)
             if claimed is not None:
                 self.marks = claimed
