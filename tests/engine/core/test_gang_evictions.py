@@ -99,14 +99,15 @@ def test_no_member_of_higher_priority_is_evicted_when_an_eviction_is_asked_for_a
 
 
 def test_a_unit_that_waits_for_one_member_does_not_take_the_rest_when_the_first_preemptor_is_gone():
-    world = two()
-    world.tell(seen(pod("high", 1, priority=9)))
-    world.tell(seen(pod("other", 1, priority=8)))
+    members = [member("a", on="n0", priority=8), member("b", on="n1", priority=0)]
+    world = running(None, node("n0", 1), node("n1", 1), *members)
+    world.tell(seen(pod("high", 1, priority=9, nodeSelector={"kubernetes.io/hostname": "n0"})))
+    assert {evict.pod for evict in evictions(world)} == {"default/a", "default/b"}
+    world.tell(seen(pod("other", 1, priority=5)))
     world.tell(world.gone("default/high"))
-    world.after(30)
     assert world.core.state.gangs.evicted == {}
-    assert len(world.bound) in (1, 2)
-    assert "default/other" in world.bound
+    assert not any(map(world.core.confirms, evictions(world)))
+    assert set(world.after(30).bound) == {"default/a", "default/b"}
 
 
 def test_a_victim_whose_bind_failed_is_not_evicted_while_it_waits():

@@ -7,8 +7,7 @@ eviction that does not end in time, or can never be granted, is taken back: what
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from fairlead.engine.core.evictions import Evictions
 from fairlead.engine.gangs import Gangs
@@ -41,19 +40,6 @@ class GangEvictions:
             if gang is not None and gang.falls(len(uids)):
                 self._gangs.evict(name, [pod.metadata.uid for pod in gang.running])
 
-    def widens(self, victims: Mapping[str, Victim]) -> bool:
-        """Whether evicting these would take members along that are not among them."""
-        counts = Counter(
-            victim.gang for uid, victim in victims.items() if victim.gang and not self._gangs.is_leaving(uid)
-        )
-        for name, number in counts.items():
-            gang = self._gangs.get(name)
-            if gang is None or not gang.falls(number):
-                continue
-            if any(pod.metadata.uid not in victims for pod in gang.running):
-                return True
-        return False
-
     def unfinished(self, now: float) -> list[tuple[str, Pod]]:
         """Members, with their gang, that are to be evicted because the eviction of their gang has begun."""
         begun = [name for name in self._gangs.evicted if self._gangs.has_begun(name)]
@@ -73,7 +59,10 @@ class GangEvictions:
         return [name for name, deadline in self._deadlines.items() if deadline <= now]
 
     def unwanted(self) -> list[str]:
-        """Gangs whose eviction has not begun and that no unit wants to leave whole any more."""
+        """Gangs whose eviction has not begun and that no unit wants to leave whole any more.
+
+        A unit that waits for some of the members has not weighed what the others are worth.
+        """
         return [name for name in list(self._gangs.evicted) if self._is_unwanted(name)]
 
     def wake_at(self) -> float | None:

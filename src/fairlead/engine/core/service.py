@@ -355,9 +355,6 @@ class Service:
 
     def _evict_again(self, wait: Wait, uid: str) -> None:
         """Ask again for an eviction that was put off, and for the rest of a gang that leaves whole."""
-        if self.gang_evictions.widens(wait.victims):
-            self._release(wait)  # more would leave than was weighed
-            return
         self.gang_evictions.decide(wait.victims.values())
         gang = self.state.gangs.name_of(uid)
         together = self.state.gangs.covers(gang, uid)
