@@ -105,7 +105,7 @@ case $cluster in "" | minikube | kind) ;; *) fail "--cluster is minikube or kind
 case $engine in "" | docker | podman) ;; *) fail "--engine is docker or podman, not $engine" 2 ;; esac
 
 # The manifests of each door, in order, and the Deployments to wait for.
-parts=(crds/placementledgers crds/placementpolicies policies/rbac)
+parts=(crds/placementledgers crds/placementpolicies policies/rbac policies/marks)
 deployments=()
 IFS=, read -ra wanted <<<"$doors"
 ((${#wanted[@]})) || fail "--doors needs at least one door; see --help" 2

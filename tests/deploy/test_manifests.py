@@ -142,7 +142,7 @@ class TestTheDeployment:
     def test_it_reads_the_configuration_that_is_mounted(self) -> None:
         (mount,) = self.container["volumeMounts"]
         (volume,) = self.spec["volumes"]
-        config = of_kind(shipped(), "ConfigMap")
+        config = of_kind(shipped(), "ConfigMap", "fairlead")
         assert volume["configMap"]["name"] == config["metadata"]["name"]
         (file,) = config["data"]
         assert f"--config={mount['mountPath']}/{file}" in self.container["args"]
@@ -152,7 +152,7 @@ class TestTheConfiguration:
     def test_it_is_valid_and_limits_the_priority_annotation_to_labelled_namespaces(
         self, tmp_path: Path
     ) -> None:
-        (text,) = of_kind(shipped(), "ConfigMap")["data"].values()
+        (text,) = of_kind(shipped(), "ConfigMap", "fairlead")["data"].values()
         (tmp_path / "fairlead.yaml").write_text(text)
         annotation = load(tmp_path / "fairlead.yaml")["priorityAnnotation"]
         assert annotation == {

@@ -16,6 +16,7 @@ import yaml
 
 from fairlead.client.config import load
 from fairlead.doors.extender.server import LIMIT
+from fairlead.doors.marks_map import MARKS_MAP
 from fairlead.kube.resources import known
 from fairlead.policy.names import DELETION_COST, POLICY_ANNOTATION, SLOT_ANNOTATION
 from fairlead.rig.processes import free_ports
@@ -380,8 +381,8 @@ def test_a_lost_tier_whose_mark_somebody_took_away_is_waited_for(asked: Extended
     for name in asked.of_tier("spot"):
         asked.cluster.delete("Node", name)
     asked.replicas[0].wait_for("marks")
-    path = known("ConfigMap").path(asked.system, "fairlead-policy-web")
-    none = {"data": {"marks": "{}"}}
+    path = known("ConfigMap").path(asked.system, MARKS_MAP)
+    none = {"data": {"web": "{}"}}
     asked.cluster.wire.request("PATCH", path, none, content_type="application/merge-patch+json").ok()
     metadata, left = owned(asked), asked.of_tier("on-demand")
     fresh = (f"web-{number}" for number in range(1000))

@@ -34,9 +34,12 @@ _TOKEN_S = 24 * 3600
 
 
 def shipped_rights(door: str = "") -> list[dict[str, Any]]:
-    """The namespace, a door's account, its roles and their bindings, as shipped; "" is the scheduler."""
+    """The namespace, a door's account, its roles and their bindings, as shipped; "" is the scheduler.
+
+    The ConfigMap of marks is with them: an account may write it, but not create it.
+    """
     own = f"{door}/rbac.yaml" if door else "rbac.yaml"
-    return shipped_objects("namespace.yaml", "policies/rbac.yaml", own)
+    return shipped_objects("namespace.yaml", "policies/rbac.yaml", "policies/marks.yaml", own)
 
 
 def shipped_objects(*files: str) -> list[dict[str, Any]]:
