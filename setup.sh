@@ -261,4 +261,4 @@ if [[ $seen == *,webhook,* || $seen == *,serve,* ]]; then
   say "  kubectl --context=$context delete mutatingwebhookconfiguration fairlead"
 fi
 say "  kubectl --context=$context --namespace=$namespace delete -l app.kubernetes.io/name=fairlead \\"
-say "    deployments,services,poddisruptionbudgets,networkpolicies,configmaps,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings"
+say "    deployments,services,poddisruptionbudgets,networkpolicies,configmaps,secrets,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings"

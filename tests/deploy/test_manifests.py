@@ -14,6 +14,7 @@ import yaml
 from fairlead.cli import burst, scheduler, serve
 from fairlead.cli.configuration import PRIORITY_FLAGS, fields_of
 from fairlead.doors.scheduler.configuration import Configuration, load, read_configuration
+from fairlead.doors.webhook.keyring import SECRET
 from fairlead.kube.selectors import selector_text
 from fairlead.rig.controlplane import ControlPlane
 
@@ -322,6 +323,19 @@ class TestEachDoor:
             assert one["metadata"]["name"] == "fairlead"
             assert "webhooks" not in one  # applied again, it takes nothing away from what was written since
 
+    def test_a_secret_is_shipped_empty_and_no_account_may_create_one(self, door: str) -> None:
+        objects = shipped(DEPLOY / door)
+        secrets = [one for one in objects if one["kind"] == "Secret"]
+        assert len(secrets) == (door in ("webhook", "serve"))
+        for one in secrets:
+            assert one["metadata"]["name"] == SECRET
+            assert "data" not in one  # applied again, it takes nothing away from what was written since
+        for role in (one for one in objects if one["kind"] in ("ClusterRole", "Role")):
+            for rule in role["rules"]:
+                if {"secrets", "configmaps"} & set(rule["resources"]):
+                    assert rule["resourceNames"] == [SECRET]
+                    assert "create" not in rule["verbs"]
+
     def test_nothing_is_granted_wholesale_or_twice(self, door: str) -> None:
         objects = [*shipped(DEPLOY / "policies"), *shipped(DEPLOY / door)]
         for role in (one for one in objects if one["kind"] in ("ClusterRole", "Role")):
@@ -375,6 +389,20 @@ class TestARealApiServer:
             api_server.kubectl("apply", "--validate=strict", "-k", str(DEPLOY / folder))
         made = api_server.kubectl("get", "-k", str(DEPLOY / door), "-o", "yaml").stdout
         assert len(yaml.safe_load(made)["items"]) == len(shipped(DEPLOY / door))
+
+    @pytest.mark.parametrize("kind", ["secret/fairlead-webhook-ca", "configmap/fairlead-marks"])
+    def test_keeps_what_was_written_when_they_are_applied_again(
+        self, api_server: ControlPlane, kind: str
+    ) -> None:
+        api_server.kubectl("apply", "-f", str(DEPLOY / "namespace.yaml"))
+        folders = ("policies", "webhook")
+        for folder in folders:
+            api_server.kubectl("apply", "-k", str(DEPLOY / folder))
+        space = "--namespace=fairlead-system"
+        api_server.kubectl("patch", kind, space, "--type=merge", "-p", '{"data": {"written": "a2V5"}}')
+        for folder in folders:
+            api_server.kubectl("apply", "-k", str(DEPLOY / folder))
+        assert api_server.kubectl("get", kind, space, "-o", "jsonpath={.data}").stdout == '{"written":"a2V5"}'
 
     def test_takes_them_in_another_namespace_and_lets_that_account_in(self, api_server: ControlPlane) -> None:
         text = yaml.safe_dump_all(rendered("placing"))
