@@ -85,6 +85,7 @@ class TestTheNamespace:
         for one in objects:
             if one["kind"] not in (
                 *("Namespace", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"),
+                *("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"),
             ):
                 assert one["metadata"]["namespace"] == "placing"
 

@@ -349,6 +349,7 @@ def test_with_them_nothing_is_refused_and_each_is_used(cluster: Shipped) -> None
     assert not {right for right, granted in found if not granted}
     used = {right for right in RIGHTS for one, granted in found if granted and right.covers(one)}
     assert sorted(used) == RIGHTS
+    assert cluster.fenced_off(since) == []
 
 
 def test_without_one_of_them_something_is_missed(cluster: Shipped, count: Callable[[int, int], int]) -> None:

@@ -126,6 +126,7 @@ def check(cluster: Shipped, since: int, name: str, *, unused: frozenset[Right] =
     """Nothing was refused, and what was granted was used."""
     found = set(cluster.asked(since))
     assert not {right for right, granted in found if not granted}
+    assert cluster.fenced_off(since) == []
     rights = set(rights_in(shipped_objects("policies/rbac.yaml", f"{name}/rbac.yaml")))
     used = {right for right in rights for one, granted in found if granted and right.covers(one)}
     assert rights - used - SELDOM - unused == set()
@@ -196,6 +197,7 @@ def test_several_doors_in_one(cluster: Shipped) -> None:
             cluster.apply(ours, deployment(namespace, "theirs", 10))
             cluster.wait(lambda: actual(cluster, "served") == "spot 14, on-demand 6", "the split")
     assert not {right for right, granted in cluster.asked(since) if not granted}
+    assert cluster.fenced_off(since) == []
 
 
 def test_burst(cluster: Shipped) -> None:
@@ -213,6 +215,7 @@ def test_burst(cluster: Shipped) -> None:
 
         cluster.wait(split, "three pods on base and two on the burst node")
     assert not {right for right, granted in cluster.asked(since) if not granted}
+    assert cluster.fenced_off(since) == []
 
 
 def test_the_rebalancer(cluster: Shipped) -> None:
