@@ -310,7 +310,7 @@ class TestEachDoor:
         objects = shipped(DEPLOY / door)
         (container,) = of_kind(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
         policies = [one for one in objects if one["kind"] == "NetworkPolicy"]
-        assert len(policies) == (door in ("webhook", "serve"))
+        assert len(policies) == (door in ("webhook", "serve", "extender"))
         for policy in policies:
             assert policy["spec"]["podSelector"] == {"matchLabels": {"app": f"fairlead-{door}"}}
             assert policy["spec"]["policyTypes"] == ["Ingress"]
