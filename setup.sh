@@ -105,7 +105,7 @@ case $cluster in "" | minikube | kind) ;; *) fail "--cluster is minikube or kind
 case $engine in "" | docker | podman) ;; *) fail "--engine is docker or podman, not $engine" 2 ;; esac
 
 # The manifests of each door, in order, and the Deployments to wait for.
-parts=(crds/placementledgers crds/placementpolicies policies/rbac)
+parts=(crds/placementledgers crds/placementpolicies policies/rbac policies/marks policies/fence)
 deployments=()
 IFS=, read -ra wanted <<<"$doors"
 ((${#wanted[@]})) || fail "--doors needs at least one door; see --help" 2
@@ -264,4 +264,4 @@ if [[ $seen == *,webhook,* || $seen == *,serve,* ]]; then
   say "  kubectl --context=$context delete mutatingwebhookconfiguration fairlead"
 fi
 say "  kubectl --context=$context --namespace=$namespace delete -l app.kubernetes.io/name=fairlead \\"
-say "    deployments,services,poddisruptionbudgets,networkpolicies,configmaps,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings"
+say "    deployments,services,poddisruptionbudgets,networkpolicies,configmaps,secrets,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings"

@@ -8,19 +8,24 @@ decision. Where pods are admitted, ``--url`` stands in for the network of Servic
 
 from __future__ import annotations
 
+import http.client
 import re
 import shlex
 import socket
+import ssl
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from fairlead.client.authority import Authority
+from fairlead.doors.extender.configuration import Wanted, extender_entry
 from fairlead.errors import ApiError
-from fairlead.rig.installed import DEPLOY, NAMESPACE
+from fairlead.rig.installed import DEPLOY, NAMESPACE, shipped_objects
 from fairlead.rig.nodes import create_nodes, node_object
 from support.admission import TIER
 from support.balancer import Balancer
@@ -29,6 +34,7 @@ from support.extender import calling
 from support.manifests import pod
 from support.policies import ON_DEMAND, SPOT, plain_policy
 from support.shipped import Obj, Shipped, shipped_on
+from support.wire import PATIENCE_S
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
@@ -61,6 +67,7 @@ def report(record_property: Callable[[str, object], None]) -> Report:
 
 def manifest_of(door: str) -> str:
     """The file with a door's Deployment."""
+    door = door.removesuffix("-mtls")
     return str(DEPLOY / "scheduler.yaml" if door == "scheduler" else DEPLOY / door / f"{door}.yaml")
 
 
@@ -266,6 +273,59 @@ def test_the_extender_splits_what_kube_scheduler_places(cluster: Shipped, report
             cluster.apply(deployment(namespace, "web", 10))
             split(cluster, namespace, spot=7, on_demand=3)
     report(own, ready_after_s, "filtered for kube-scheduler: 7 to spot, 3 to on-demand")
+
+
+def test_the_extender_with_mutual_tls_answers_a_kube_scheduler_that_shows_its_certificate(
+    cluster: Shipped, report: Report, tmp_path: Path
+) -> None:
+    name = f"fairlead-extender.{NAMESPACE}.svc"
+    authority = Authority()
+    client = authority.client("kube-scheduler")
+    for file, content in (
+        ("ca.pem", authority.pair.public),
+        ("client.crt", client.public),
+        ("client.key", client.private),
+    ):
+        (tmp_path / file).write_bytes(content)
+    server = authority.server((name,), ())
+    cluster.apply(
+        *shipped_objects("namespace.yaml"),
+        secret("fairlead-extender-tls", {"tls.crt": server.public, "tls.key": server.private}),
+        secret("fairlead-extender-callers", {"ca.crt": authority.pair.public}),
+    )
+    entry = extender_entry(
+        Wanted(
+            "https://127.0.0.1:1",
+            ca_file=str(tmp_path / "ca.pem"),
+            cert_file=str(tmp_path / "client.crt"),
+            key_file=str(tmp_path / "client.key"),
+            server_name=name,
+        )
+    )
+    with governed(cluster, "certified") as namespace, running(cluster, "extender-mtls") as own:
+        ready_after_s = own.wait_ready()
+        assert filtering(own.port) == 401
+        with calling(cluster.plane, own.port, **(entry | {"urlPrefix": f"https://127.0.0.1:{own.port}"})):
+            cluster.apply(deployment(namespace, "web", 10))
+            split(cluster, namespace, spot=7, on_demand=3)
+    report(own, ready_after_s, "filtered for a kube-scheduler with a certificate")
+
+
+def secret(name: str, data: dict[str, bytes]) -> Obj:
+    plain = {key: value.decode() for key, value in data.items()}
+    metadata = {"name": name, "namespace": NAMESPACE}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": plain}
+
+
+def filtering(port: int) -> int:
+    """How a caller without a certificate is answered who asks to filter."""
+    unchecked = ssl._create_unverified_context()
+    connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=PATIENCE_S, context=unchecked)
+    try:
+        connection.request("POST", "/filter", b"{}", {"Content-Type": "application/json"})
+        return connection.getresponse().status
+    finally:
+        connection.close()
 
 
 def test_the_rebalancer_moves_pods_back(cluster: Shipped, report: Report) -> None:

@@ -14,6 +14,7 @@ import yaml
 from fairlead.cli import burst, scheduler, serve
 from fairlead.cli.configuration import PRIORITY_FLAGS, fields_of
 from fairlead.doors.scheduler.configuration import Configuration, load, read_configuration
+from fairlead.doors.webhook.keyring import SECRET
 from fairlead.kube.selectors import selector_text
 from fairlead.rig.controlplane import ControlPlane
 
@@ -84,6 +85,7 @@ class TestTheNamespace:
         for one in objects:
             if one["kind"] not in (
                 *("Namespace", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"),
+                *("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"),
             ):
                 assert one["metadata"]["namespace"] == "placing"
 
@@ -142,7 +144,7 @@ class TestTheDeployment:
     def test_it_reads_the_configuration_that_is_mounted(self) -> None:
         (mount,) = self.container["volumeMounts"]
         (volume,) = self.spec["volumes"]
-        config = of_kind(shipped(), "ConfigMap")
+        config = of_kind(shipped(), "ConfigMap", "fairlead")
         assert volume["configMap"]["name"] == config["metadata"]["name"]
         (file,) = config["data"]
         assert f"--config={mount['mountPath']}/{file}" in self.container["args"]
@@ -152,7 +154,7 @@ class TestTheConfiguration:
     def test_it_is_valid_and_limits_the_priority_annotation_to_labelled_namespaces(
         self, tmp_path: Path
     ) -> None:
-        (text,) = of_kind(shipped(), "ConfigMap")["data"].values()
+        (text,) = of_kind(shipped(), "ConfigMap", "fairlead")["data"].values()
         (tmp_path / "fairlead.yaml").write_text(text)
         annotation = load(tmp_path / "fairlead.yaml")["priorityAnnotation"]
         assert annotation == {
@@ -308,7 +310,7 @@ class TestEachDoor:
         objects = shipped(DEPLOY / door)
         (container,) = of_kind(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
         policies = [one for one in objects if one["kind"] == "NetworkPolicy"]
-        assert len(policies) == (door in ("webhook", "serve"))
+        assert len(policies) == (door in ("webhook", "serve", "extender"))
         for policy in policies:
             assert policy["spec"]["podSelector"] == {"matchLabels": {"app": f"fairlead-{door}"}}
             assert policy["spec"]["policyTypes"] == ["Ingress"]
@@ -321,6 +323,19 @@ class TestEachDoor:
         for one in registered:
             assert one["metadata"]["name"] == "fairlead"
             assert "webhooks" not in one  # applied again, it takes nothing away from what was written since
+
+    def test_a_secret_is_shipped_empty_and_no_account_may_create_one(self, door: str) -> None:
+        objects = shipped(DEPLOY / door)
+        secrets = [one for one in objects if one["kind"] == "Secret"]
+        assert len(secrets) == (door in ("webhook", "serve"))
+        for one in secrets:
+            assert one["metadata"]["name"] == SECRET
+            assert "data" not in one  # applied again, it takes nothing away from what was written since
+        for role in (one for one in objects if one["kind"] in ("ClusterRole", "Role")):
+            for rule in role["rules"]:
+                if {"secrets", "configmaps"} & set(rule["resources"]):
+                    assert rule["resourceNames"] == [SECRET]
+                    assert "create" not in rule["verbs"]
 
     def test_nothing_is_granted_wholesale_or_twice(self, door: str) -> None:
         objects = [*shipped(DEPLOY / "policies"), *shipped(DEPLOY / door)]
@@ -375,6 +390,20 @@ class TestARealApiServer:
             api_server.kubectl("apply", "--validate=strict", "-k", str(DEPLOY / folder))
         made = api_server.kubectl("get", "-k", str(DEPLOY / door), "-o", "yaml").stdout
         assert len(yaml.safe_load(made)["items"]) == len(shipped(DEPLOY / door))
+
+    @pytest.mark.parametrize("kind", ["secret/fairlead-webhook-ca", "configmap/fairlead-marks"])
+    def test_keeps_what_was_written_when_they_are_applied_again(
+        self, api_server: ControlPlane, kind: str
+    ) -> None:
+        api_server.kubectl("apply", "-f", str(DEPLOY / "namespace.yaml"))
+        folders = ("policies", "webhook")
+        for folder in folders:
+            api_server.kubectl("apply", "-k", str(DEPLOY / folder))
+        space = "--namespace=fairlead-system"
+        api_server.kubectl("patch", kind, space, "--type=merge", "-p", '{"data": {"written": "a2V5"}}')
+        for folder in folders:
+            api_server.kubectl("apply", "-k", str(DEPLOY / folder))
+        assert api_server.kubectl("get", kind, space, "-o", "jsonpath={.data}").stdout == '{"written":"a2V5"}'
 
     def test_takes_them_in_another_namespace_and_lets_that_account_in(self, api_server: ControlPlane) -> None:
         text = yaml.safe_dump_all(rendered("placing"))

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.doors.marks import config_map_name
+from fairlead.doors.marks_map import MARKS_MAP
 from fairlead.errors import ApiError
 from fairlead.rig.installed import NAMESPACE, shipped_objects, shipped_rights
 from support.shipped import Obj, Right, Shipped, rights_in, rights_without, shipped_on
@@ -25,7 +25,6 @@ pytestmark = [pytest.mark.real, pytest.mark.slow]
 # policies is any door's.
 OF_FILES = [one for one in rights_in(shipped_objects("policies/rbac.yaml")) if one.resource == "configmaps"]
 RIGHTS = sorted([*rights_in(shipped_objects("rbac.yaml")), *OF_FILES])
-FILED = "filed"
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +46,7 @@ def end(cluster: Shipped) -> None:
     cluster.plane.kubectl("delete", "placementpolicies", "--all")
     cluster.plane.kubectl("taint", "node", "node-2", "rights-", check=False)
     cluster.plane.kubectl("uncordon", "node-1")
-    cluster.plane.kubectl(
-        "delete", "configmap", config_map_name(FILED), f"--namespace={NAMESPACE}", "--ignore-not-found"
-    )
+    cluster.plane.kubectl("delete", "configmap", MARKS_MAP, f"--namespace={NAMESPACE}", "--ignore-not-found")
 
 
 def pod(name: str, namespace: str, *, cpu: str = "100m", claim: str = "", **spec: Any) -> Obj:
@@ -264,9 +261,7 @@ def tolerate(cluster: Shipped, namespace: str) -> None:
 
 
 def interrupt(cluster: Shipped, namespace: str) -> None:
-    """A tier of a file's policy loses its only node; where its marks go is something that nobody watches."""
-    marks = {"name": config_map_name(FILED), "namespace": NAMESPACE}
-    cluster.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": marks})
+    """A tier of a file's policy loses its only node."""
     cluster.schedulers[-1].wait_for("synced")
     cluster.plane.kubectl("cordon", "node-1")
 
@@ -311,9 +306,7 @@ DEEDS: dict[Right, tuple[Deed, tuple[str, ...]]] = {
     Right("", "events", "watch"): (tolerate, ()),
     Right("", "configmaps", "list"): (nothing, FROM_FILE),
     Right("", "configmaps", "watch"): (nothing, FROM_FILE),
-    Right("", "configmaps", "create"): (interrupt, FROM_FILE),
-    Right("", "configmaps", "get"): (interrupt, FROM_FILE),
-    Right("", "configmaps", "update"): (interrupt, FROM_FILE),
+    Right("", "configmaps", "patch"): (interrupt, FROM_FILE),
     Right("", "pods/eviction", "create"): (preempt, ()),
     Right("", "pods", "delete"): (preempt, ("--evict=delete",)),
     Right("", "persistentvolumeclaims", "patch"): (claim, ()),
@@ -356,6 +349,7 @@ def test_with_them_nothing_is_refused_and_each_is_used(cluster: Shipped) -> None
     assert not {right for right, granted in found if not granted}
     used = {right for right in RIGHTS for one, granted in found if granted and right.covers(one)}
     assert sorted(used) == RIGHTS
+    assert cluster.fenced_off(since) == []
 
 
 def test_without_one_of_them_something_is_missed(cluster: Shipped, count: Callable[[int, int], int]) -> None:

@@ -33,12 +33,11 @@ SELDOM = {
     Right("fairlead.dev", "placementpolicies", "get"),
     Right("fairlead.dev", "placementledgers", "get"),
     Right("", "events", "patch"),
-    Right("", "secrets", "update"),
     # Read by the rebalancer only, but every door may bring it along.
     Right("fairlead.dev", "placementledgers", "list"),
     Right("fairlead.dev", "placementledgers", "watch"),
     # For policies of a file or of flags only: seen in the scheduler's own tests.
-    *(Right("", "configmaps", verb) for verb in ("create", "get", "list", "watch", "update")),
+    *(Right("", "configmaps", verb) for verb in ("list", "watch", "patch")),
 }
 
 
@@ -64,11 +63,13 @@ def door(cluster: Shipped, name: str, *arguments: str) -> Iterator[DoorProcess]:
         process.close()
         cluster.plane.kubectl("delete", "leases", "--all", f"--namespace={NAMESPACE}")
         cluster.plane.kubectl("delete", "mutatingwebhookconfiguration", "fairlead", "--ignore-not-found")
+        cluster.plane.kubectl("delete", "secrets", "--all", f"--namespace={NAMESPACE}")
 
 
 def registrations(door: str) -> list[Obj]:
-    """What a door that is called finds to write itself into."""
-    return [one for one in shipped_objects(f"{door}/{door}.yaml") if one["kind"] == REGISTRATION]
+    """What a door that is called finds to write itself and its certificate authority into."""
+    kinds = (REGISTRATION, "Secret")
+    return [one for one in shipped_objects(f"{door}/{door}.yaml") if one["kind"] in kinds]
 
 
 @contextmanager
@@ -125,6 +126,7 @@ def check(cluster: Shipped, since: int, name: str, *, unused: frozenset[Right] =
     """Nothing was refused, and what was granted was used."""
     found = set(cluster.asked(since))
     assert not {right for right, granted in found if not granted}
+    assert cluster.fenced_off(since) == []
     rights = set(rights_in(shipped_objects("policies/rbac.yaml", f"{name}/rbac.yaml")))
     used = {right for right in rights for one, granted in found if granted and right.covers(one)}
     assert rights - used - SELDOM - unused == set()
@@ -144,8 +146,12 @@ def test_the_webhook(cluster: Shipped) -> None:
     check(cluster, since, "webhook", unused=frozenset({Right("fairlead.dev", "placementledgers", "delete")}))
 
 
-def test_a_webhook_whose_registration_nobody_made_says_who_could(cluster: Shipped) -> None:
+@pytest.mark.parametrize("missing", [REGISTRATION, "Secret"])
+def test_a_webhook_that_misses_what_is_shipped_says_what_to_apply(cluster: Shipped, missing: str) -> None:
+    cluster.plane.kubectl("delete", "mutatingwebhookconfiguration", "fairlead", "--ignore-not-found")
+    cluster.plane.kubectl("delete", "secrets", "--all", f"--namespace={NAMESPACE}")
     cluster.apply(*shipped_rights("webhook"))
+    cluster.apply(*(one for one in registrations("webhook") if one["kind"] != missing))
     kubeconfig = account_kubeconfig(cluster.plane, account="fairlead-webhook")
     flags = (
         f"--system-namespace={NAMESPACE}",
@@ -161,13 +167,17 @@ def test_a_webhook_whose_registration_nobody_made_says_who_could(cluster: Shippe
         process.close()
 
 
-def test_the_account_of_a_webhook_can_register_no_other(cluster: Shipped) -> None:
+def test_the_account_of_a_webhook_can_write_no_other_registration_or_secret(cluster: Shipped) -> None:
     cluster.apply(*shipped_rights("webhook"))
     account = f"--as=system:serviceaccount:{NAMESPACE}:fairlead-webhook"
 
     def may(*what: str) -> bool:
         return cluster.plane.kubectl("auth", "can-i", *what, account, check=False).stdout.strip() == "yes"
 
+    secrets = f"--namespace={NAMESPACE}"
+    assert may("update", "secrets/fairlead-webhook-ca", secrets)
+    assert not may("update", "secrets/other", secrets)
+    assert not may("create", "secrets", secrets)
     assert may("update", f"{REGISTRATION}/fairlead")
     assert not may("update", f"{REGISTRATION}/other")
     assert not may("create", REGISTRATION)
@@ -187,6 +197,7 @@ def test_several_doors_in_one(cluster: Shipped) -> None:
             cluster.apply(ours, deployment(namespace, "theirs", 10))
             cluster.wait(lambda: actual(cluster, "served") == "spot 14, on-demand 6", "the split")
     assert not {right for right, granted in cluster.asked(since) if not granted}
+    assert cluster.fenced_off(since) == []
 
 
 def test_burst(cluster: Shipped) -> None:
@@ -204,6 +215,7 @@ def test_burst(cluster: Shipped) -> None:
 
         cluster.wait(split, "three pods on base and two on the burst node")
     assert not {right for right, granted in cluster.asked(since) if not granted}
+    assert cluster.fenced_off(since) == []
 
 
 def test_the_rebalancer(cluster: Shipped) -> None:

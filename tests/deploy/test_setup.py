@@ -59,7 +59,7 @@ def test_docker_and_minikube(setup: Run) -> None:
         "kubectl --context=minikube get namespace fairlead-system"
         " || kubectl --context=minikube apply -f deploy/namespace.yaml  # as fairlead-system",
         "kubectl --context=minikube apply -f deploy/"
-        "{crds/placementledgers,crds/placementpolicies,policies/rbac,rbac,configuration,scheduler}.yaml"
+        "{crds/placementledgers,crds/placementpolicies,policies/rbac,policies/marks,policies/fence,rbac,configuration,scheduler}.yaml"
         "  # for fairlead-system and fairlead:local",
         "kubectl --context=minikube --namespace=fairlead-system"
         " rollout status deployment/fairlead --timeout=180s",
@@ -89,7 +89,7 @@ def test_docker_and_minikube(setup: Run) -> None:
 )
 def test_doors_are_picked(setup: Run, doors: str, parts: str, waits: list[str]) -> None:
     found = steps(setup("--dry-run", "--doors", doors, tools="kubectl docker minikube"))
-    shared = "crds/placementledgers,crds/placementpolicies,policies/rbac"
+    shared = "crds/placementledgers,crds/placementpolicies,policies/rbac,policies/marks,policies/fence"
     assert f"apply -f deploy/{{{shared},{parts}}}.yaml" in found[3]
     prefix = "kubectl --context=minikube --namespace=fairlead-system"
     assert found[4:] == [f"{prefix} {wait} --timeout=180s" for wait in waits]

@@ -17,6 +17,7 @@ import yaml
 
 from fairlead.client.config import load
 from fairlead.doors.extender.server import LARGEST
+from fairlead.doors.marks_map import MARKS_MAP
 from fairlead.kube.resources import known
 from fairlead.policy.groups import GroupKey
 from fairlead.policy.ledger import Entry, Ledger
@@ -432,8 +433,8 @@ def test_a_lost_tier_whose_mark_somebody_took_away_is_waited_for(asked: Extended
     for name in asked.of_tier("spot"):
         asked.cluster.delete("Node", name)
     asked.replicas[0].wait_for("marks")
-    path = known("ConfigMap").path(asked.system, "fairlead-policy-web")
-    none = {"data": {"marks": "{}"}}
+    path = known("ConfigMap").path(asked.system, MARKS_MAP)
+    none = {"data": {"web": "{}"}}
     asked.cluster.wire.request("PATCH", path, none, content_type="application/merge-patch+json").ok()
     left = asked.of_tier("on-demand")
     fresh = (f"web-{number}" for number in range(1000))

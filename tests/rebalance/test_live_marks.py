@@ -1,4 +1,4 @@
-"""Marks as every door sees them: in a policy's status, or in a ConfigMap for policies of a file."""
+"""Marks as every door sees them: in a policy's status, or in the ConfigMap for all policies of files."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ from structlog.testing import capture_logs
 from fairlead.client import config as kubeconfig
 from fairlead.client.api import Client
 from fairlead.client.connection import Connection
-from fairlead.doors.marks import LiveMarks, config_map_name
+from fairlead.doors.marks import LiveMarks
+from fairlead.doors.marks_map import MARKS_MAP, key_of
 from fairlead.doors.policies import LivePolicies
 from fairlead.errors import ApiError
 from fairlead.policy.marks import Marks
 from fairlead.policy.names import POLICIES
 from support.cluster import Cluster
 from support.faults import Answer, Faithful, FaultProxy, RequestFault
+from support.manifests import config_map
 from support.policies import add_policy, plain_policy, serve_policies
 from support.wire import MERGE_PATCH, PATIENCE_S
 
@@ -31,14 +33,16 @@ from support.wire import MERGE_PATCH, PATIENCE_S
 class Kept:
     """A policy of a test, from a file or on the cluster, and where its marks are."""
 
-    def __init__(self, cluster: Cluster, kind: str, folder: Path) -> None:
+    def __init__(self, cluster: Cluster, kind: str, folder: Path, *others: str) -> None:
+        """`others` are the names of more policies in the file."""
         self.cluster = cluster
         self.file = ""
         plain = plain_policy("web", fallback={"coolDown": "1m"})
         serve_policies(cluster)
         if kind == "file":
             plain["metadata"]["name"] = cluster.unique("web")
-            (folder / "policies.yaml").write_text(yaml.safe_dump(plain))
+            written = [plain, *(plain | {"metadata": {"name": other}} for other in others)]
+            (folder / "policies.yaml").write_text(yaml.safe_dump_all(written))
             self.file = str(folder / "policies.yaml")
         else:
             add_policy(cluster, plain)
@@ -47,8 +51,8 @@ class Kept:
     def stored(self) -> dict[str, Any]:
         """The marks as the API has them."""
         if self.file:
-            found = self.cluster.get("ConfigMap", config_map_name(self.name))
-            marks: dict[str, Any] = json.loads(found["data"]["marks"])
+            found = self.cluster.get("ConfigMap", MARKS_MAP)
+            marks: dict[str, Any] = json.loads(found.get("data", {}).get(key_of(self.name), "{}"))
             return marks
         return dict(self.status().get("marks") or {})
 
@@ -94,6 +98,16 @@ def filed(cluster: Cluster, tmp_path: Path) -> Kept:
     return Kept(cluster, "file", tmp_path)
 
 
+OTHERS = [f"other-{number}" for number in range(6)]
+NO_KEYS = ["Spot / EU", "..", ".", "..hidden", "x" * 254]
+
+
+@pytest.fixture
+def many(cluster: Cluster, tmp_path: Path) -> Kept:
+    """Many policies of one file, some of whose names are no keys of a ConfigMap."""
+    return Kept(cluster, "file", tmp_path, *OTHERS, *NO_KEYS)
+
+
 class Counted(Faithful):
     """Counts what is asked of policies one by one, and refuses writes when told to."""
 
@@ -115,6 +129,13 @@ class Forbidden(Faithful):
 
     def on_request(self, method: str, path: str) -> RequestFault | None:
         return Answer(403, "Forbidden") if "configmaps" in path else None
+
+
+class NotCreated(Faithful):
+    """Nobody may create ConfigMaps."""
+
+    def on_request(self, method: str, path: str) -> RequestFault | None:
+        return Answer(403, "Forbidden") if "configmaps" in path and method == "POST" else None
 
 
 async def until(marks: LiveMarks, policy: str, holds: Any) -> None:
@@ -238,3 +259,87 @@ async def test_a_door_that_may_not_read_marks_does_without_and_says_so_once(file
             assert marks.is_synced
             assert not list(marks.of(filed.name))
     assert [one["log_level"] for one in said if one["event"] == "marks_unread"] == ["warning"]
+
+
+def marks_map(kept: Kept) -> dict[str, Any]:
+    """The ConfigMap as the API has it."""
+    found: dict[str, Any] = kept.cluster.get("ConfigMap", MARKS_MAP)
+    return found
+
+
+def ship(kept: Kept, **data: str) -> None:
+    """Create the ConfigMap as the manifests do."""
+    kept.cluster.create(config_map(MARKS_MAP, data=data, labels={"shipped": "yes"}))
+
+
+async def test_policies_that_are_marked_at_once_by_several_doors_all_keep_their_marks(many: Kept) -> None:
+    now = time.time()
+    ship(many)
+    async with many.cluster.client() as client, many.door(client) as one, many.door(client) as other:
+        await asyncio.gather(
+            *(
+                door.change(name, lambda marks, tier=tier: marks.failed(tier, now))
+                for door, tier in ((one, "spot"), (other, "on-demand"))
+                for name in OTHERS
+            )
+        )
+        stored = marks_map(many)
+        assert {key: sorted(json.loads(text)) for key, text in stored["data"].items()} == {
+            name: ["on-demand", "spot"] for name in OTHERS
+        }
+        assert stored["metadata"]["labels"] == {"shipped": "yes"}, "the rest of the object is left alone"
+        for name in OTHERS:
+            await until(one, name, lambda marks: len(list(marks)) == 2)
+
+
+async def test_a_policy_without_marks_has_no_key(filed: Kept) -> None:
+    ship(filed)
+    async with filed.cluster.client() as client, filed.door(client) as marks:
+        await marks.change(filed.name, lambda found: found.failed("spot", time.time()))
+        assert list(marks_map(filed)["data"]) == [filed.name]
+        await marks.change(filed.name, lambda found: found.succeeded("spot"))
+        assert "data" not in marks_map(filed)
+
+
+async def test_the_keys_of_policies_that_are_gone_are_removed_with_the_next_write(filed: Kept) -> None:
+    now = time.time()
+
+    def marked(at: float) -> str:
+        return json.dumps(Marks(cool_down_s=60).failed("spot", at).to_plain())
+
+    ship(filed, gone=marked(now - 24 * 3600), unreadable="?", elsewhere=marked(now))
+    async with filed.cluster.client() as client, filed.door(client) as marks:
+        await marks.change(filed.name, lambda found: found.failed("spot", now))
+    # Another process may have that one in its own file.
+    assert sorted(marks_map(filed)["data"]) == sorted(["elsewhere", filed.name])
+
+
+async def test_policies_whose_names_are_no_keys_of_a_config_map_are_marked_all_the_same(many: Kept) -> None:
+    now = time.time()
+    async with many.cluster.client() as client, many.door(client) as one, many.door(client) as other:
+        for number, name in enumerate(NO_KEYS):
+            await one.change(name, lambda marks, tier=f"tier-{number}": marks.failed(tier, now))
+        for number, name in enumerate(NO_KEYS):
+            await until(other, name, lambda marks, tier=f"tier-{number}": [key for key, _ in marks] == [tier])
+
+
+async def test_without_the_config_map_and_the_right_to_create_one_marks_hold_in_the_process(
+    filed: Kept,
+) -> None:
+    upstream, now = kubeconfig.load(filed.cluster.kubeconfig), time.time()
+    with capture_logs() as said:
+        async with (
+            asyncio.timeout(PATIENCE_S),
+            FaultProxy(upstream, NotCreated()) as proxy,
+            Connection(proxy.target) as connection,
+            filed.door(Client(connection)) as marks,
+        ):
+            await marks.change(filed.name, lambda found: found.failed("spot", now))
+            await marks.change(filed.name, lambda found: found.failed("on-demand", now))
+            assert marks.unavailable(filed.name) == {"spot", "on-demand"}
+            ship(filed)
+            await until(marks, filed.name, lambda found: not list(found))
+            await marks.change(filed.name, lambda found: found.failed("spot", now))
+            assert list(filed.stored()) == ["spot"]
+    (once,) = [one for one in said if one["event"] == "marks_not_shared"]
+    assert once["todo"] == "kubectl apply -k deploy/policies"

@@ -126,8 +126,16 @@ class Shipped:
                 found.append((right, decision == "allow"))
         return found
 
+    def fenced_off(self, since: int = 0) -> list[str]:
+        """What the account was denied of pods by deploy/policies/fence.yaml; see `mark`."""
+        with self._audit.open("rb") as log:
+            log.seek(since)
+            events = [json.loads(line) for line in log if line.endswith(b"\n")]
+        messages = [event.get("responseStatus", {}).get("message", "") for event in events]
+        return [message for message in messages if "ValidatingAdmissionPolicy" in message]
+
     def mark(self) -> int:
-        """Now, for `asked`."""
+        """Now, for `asked` and `fenced_off`."""
         return self._audit.stat().st_size if self._audit.exists() else 0
 
     def wait(self, look: Callable[[], Any], what: str) -> Any:

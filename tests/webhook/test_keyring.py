@@ -11,13 +11,14 @@ import pytest
 from fairlead.client.authority import Authority, life_of
 from fairlead.doors.webhook.keyring import ROTATE_ANNOTATION, Keyring, Secret, read_keyring, secret_of
 from fairlead.errors import BadObject
+from fairlead.kube.meta import ObjectMeta
 
 NOW = datetime.now(UTC)
 WAIT = timedelta(seconds=60)
 
 
 def kept(ring: Keyring) -> Secret:
-    return msgspec.convert(secret_of(ring, "fairlead-system", "7"), Secret)
+    return msgspec.convert(secret_of(ring, "fairlead-system", ObjectMeta(resource_version="7")), Secret)
 
 
 def asked(ring: Keyring, what: str = "now") -> Keyring:

@@ -19,7 +19,7 @@ from fairlead.doors.webhook.keyring import ROTATE_ANNOTATION, SECRET
 from fairlead.doors.webhook.registration import CONFIGURATION
 from support.admission import TIER, Tiered, trusted_by
 from support.manifests import pod
-from support.wire import PATIENCE_S
+from support.wire import MERGE_PATCH, PATIENCE_S
 
 
 class Load:
@@ -147,3 +147,26 @@ def test_another_authority_is_made_when_the_secret_is_gone(corner: Tiered) -> No
 
     corner.called()
     assert json.dumps(corner.cluster.wire.request("GET", path).ok()["data"]) != ""
+
+
+def test_a_secret_that_is_shipped_empty_is_filled_and_the_rest_of_it_is_left_alone(corner: Tiered) -> None:
+    secrets = f"/api/v1/namespaces/{corner.system}/secrets"
+    said = {"labels": {"shipped": "yes"}, "annotations": {"applied": "yes"}}
+    empty = {"metadata": {"name": SECRET, **said}, "type": "Opaque"}
+    uid = corner.cluster.wire.request("POST", secrets, empty).ok()["metadata"]["uid"]
+    corner.run(arguments=("--failure-policy=Fail", "--rotation-wait=1s"))
+    corner.called()
+    before = corner.trusted()
+    path = f"{secrets}/{SECRET}"
+    corner.cluster.wire.request(
+        "PATCH", path, {"metadata": {"annotations": {ROTATE_ANNOTATION: "now"}}}, content_type=MERGE_PATCH
+    ).ok()
+    corner.cluster.wait(
+        lambda: corner.trusted().count(b"BEGIN") == 1 and corner.trusted() != before, "rotation"
+    )
+
+    filled = corner.cluster.wire.request("GET", path).ok()
+    assert filled["metadata"]["uid"] == uid
+    assert filled["metadata"]["labels"].items() >= said["labels"].items()
+    assert filled["metadata"]["annotations"].items() >= said["annotations"].items()
+    assert {"ca.crt", "ca.key"} <= set(filled["data"])

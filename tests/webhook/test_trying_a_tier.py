@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from fairlead.doors.marks import config_map_name
+from fairlead.doors.marks_map import MARKS_MAP
 from support.admission import Tiered
 from support.manifests import config_map, job, owned_by, pod, replica_set
 
@@ -14,16 +14,14 @@ COOLED = {"spot": {"since": "2026-01-01T00:00:00Z", "until": "2026-01-01T00:01:0
 
 def marks_of(corner: Tiered) -> dict[str, Any]:
     """The marks of the test's policy as the API has them."""
-    path = corner.cluster.path("ConfigMap", config_map_name("web"), namespace=corner.system)
-    found: dict[str, Any] = json.loads(corner.cluster.wire.request("GET", path).ok()["data"]["marks"])
+    path = corner.cluster.path("ConfigMap", MARKS_MAP, namespace=corner.system)
+    found: dict[str, Any] = json.loads(corner.cluster.wire.request("GET", path).ok()["data"]["web"])
     return found
 
 
 def test_a_pod_of_a_job_does_not_try_a_tier_and_a_pod_of_a_replica_set_does(corner: Tiered) -> None:
-    labels = {"fairlead.dev/marks": ""}
-    data = {"marks": json.dumps(COOLED)}
-    made = config_map(config_map_name("web"), data=data, labels=labels, namespace=corner.system)
-    corner.cluster.create(made)
+    data = {"web": json.dumps(COOLED)}
+    corner.cluster.create(config_map(MARKS_MAP, data=data, namespace=corner.system))
     corner.run(corner.policy("web", corner.tier("spot"), corner.tier("on-demand")))
 
     batch = corner.cluster.create(job("batch", spec={"suspend": True}))

@@ -1,16 +1,15 @@
 """The marks of all policies as every door sees them, and the one way to change them: compare and swap.
 
-A policy of the cluster has them in its status, one of a file in ConfigMap ``fairlead-policy-NAME`` in the
-system namespace. What we wrote ourselves counts at once, before the watch shows it.
+A policy of the cluster has them in its status, one of a file under a key of its own in ConfigMap
+``fairlead-marks`` in the system namespace. What we wrote ourselves counts at once, before the watch shows it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import functools
 import random
 from collections.abc import Callable, Iterable
-from contextlib import aclosing
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,46 +18,34 @@ import structlog
 
 from fairlead.client.api import Client
 from fairlead.client.clock import WALL_CLOCK, Clock
-from fairlead.client.reflector import Reflector
+from fairlead.client.retry import Backoff
 from fairlead.client.wire import version_number
-from fairlead.doors.namespaces import in_namespace
+from fairlead.doors.marks_map import NO_MARKS, MarksMap, StoredMarks, key_of
 from fairlead.doors.policies import LivePolicies
-from fairlead.errors import ApiError, BadObject, Conflict, FairleadError, NotFound, Unreachable
-from fairlead.kube.meta import ObjectMeta
-from fairlead.kube.resources import known
+from fairlead.errors import BadObject, Conflict, FairleadError, NotFound
 from fairlead.policy.marks import Mark, Marks
 from fairlead.policy.names import POLICIES
 
-__all__ = ["Change", "LiveMarks", "config_map_name"]
+__all__ = ["Change", "LiveMarks"]
 
 _log = structlog.get_logger(__name__)
 
 Change = Callable[[Marks], Marks | None]
 """Marks as they are in, as they should be out; None: the change is not possible (a probe is taken)."""
 
-_CONFIG_MAP = known("ConfigMap")
-_LABEL = "fairlead.dev/marks"
-_KEY = "marks"
-_TRIES = 8  # each lost race means that somebody else got on
-_AGAIN_S = 5.0  # rights may be granted later
-
-
-def config_map_name(policy: str) -> str:
-    """Where the marks of a policy of a file are kept."""
-    return f"fairlead-policy-{policy}"
-
-
-class _Stored(msgspec.Struct, frozen=True):
-    metadata: ObjectMeta
-    data: dict[str, str] = {}
+_TRIES = 12  # each lost race means that another writer got on
+_WAIT_S = 0.02  # before another try, at most: doubled each time
+_GONE_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """Marks as the API has them; no version: the ConfigMap does not exist yet."""
+    """Marks as the API has them."""
 
     marks: Marks
     version: str = ""
+    stored: StoredMarks = NO_MARKS
+    """What they are in, for a policy of a file."""
     tiers: tuple[str, ...] = ()
     """All that have something there, readable or not."""
 
@@ -80,14 +67,13 @@ class LiveMarks:
     ) -> None:
         self._client = client
         self._policies = policies
-        self._namespace = system_namespace
         self._rng = rng or client.rng
         self._clock = clock
-        self._maps: dict[str, _Stored] = {}
+        self._map = MarksMap(client, system_namespace, self._tell, rng=self._rng, clock=clock)
+        self._map_writes = asyncio.Lock()  # policies of a file share an object: no race with ourselves
         self._ours: dict[str, _Read] = {}
         self._listeners: list[Callable[[], None]] = []
         self._files = asyncio.Event()  # there is a policy of a file
-        self._maps_read = asyncio.Event()
         self._complained: dict[str, str] = {}
         self._claims: dict[
             tuple[str, str], asyncio.Future[Marks | None]
@@ -102,49 +88,18 @@ class LiveMarks:
     @property
     def is_synced(self) -> bool:
         """Whether the marks of all policies are known."""
-        return self._policies.is_synced and (not self._files.is_set() or self._maps_read.is_set())
+        return self._policies.is_synced and (not self._files.is_set() or self._map.read.is_set())
 
     async def synced(self) -> None:
         """Wait until the marks of all policies are known."""
         await self._policies.synced()
         if self._files.is_set():
-            await self._maps_read.wait()
+            await self._map.read.wait()
 
     async def run(self) -> None:
-        """Follow the ConfigMaps for ever; without a policy of a file there is nothing to follow."""
+        """Follow the ConfigMap for ever; without a policy of a file there is nothing to follow."""
         await self._files.wait()
-        await self._allowed()
-        reflector = Reflector(
-            self._client,
-            _CONFIG_MAP,
-            _Stored,
-            namespace=self._namespace,
-            labels=_LABEL,
-            rng=self._rng,
-            clock=self._clock,
-        )
-        async with aclosing(reflector.batches()) as batches:
-            async for _ in batches:
-                self._maps = {found.metadata.name: found for _, found in reflector.view.items()}
-                if reflector.view.resume is not None:
-                    self._maps_read.set()
-                self._tell()
-
-    async def _allowed(self) -> None:
-        """Wait until ConfigMaps may be read. Marks are advice: until then there are none."""
-        while True:
-            try:
-                await self._client.read(f"{_CONFIG_MAP.path(self._namespace)}?limit=1")
-                return
-            except ApiError as error:
-                if error.code == 403 and not self._maps_read.is_set():
-                    why = "marks of policies from a file are not known: every tier counts as available"
-                    _log.warning("marks_unread", reason=str(error), result=why)
-                    self._maps_read.set()
-                    self._tell()
-            except Unreachable:
-                pass  # the watches of others say so
-            await asyncio.sleep(_AGAIN_S)
+        await self._map.run()
 
     def of(self, policy: str) -> Marks:
         """The marks of a policy; none of a policy that is not known."""
@@ -181,23 +136,27 @@ class LiveMarks:
         is who writes: a fenced one for those who may only write while they lead.
         """
         client = client or self._client
-        read = self._newest(policy)
-        for _ in range(_TRIES):
-            wanted = change(read.marks)
-            if wanted is None or wanted is read.marks:
+        backoff = Backoff(self._rng, first_s=_WAIT_S)
+        async with self._map_writes if self._policies.from_file(policy) else nullcontext():
+            read = self._newest(policy)
+            for _ in range(_TRIES):
+                wanted = change(read.marks)
+                if wanted is None or wanted is read.marks:
+                    return wanted
+                try:
+                    await self._write(client, policy, read, wanted)
+                except (Conflict, NotFound):
+                    await asyncio.sleep(backoff.next_s())
+                    read = await self._get(policy)
+                    continue
+                _log.info("marks", policy=policy, marks=wanted.to_plain())
+                self._tell()
                 return wanted
-            try:
-                version = await self._write(client, policy, read, wanted)
-            except (Conflict, NotFound):
-                read = await self._get(policy)
-                continue
-            self._ours[policy] = _Read(wanted, version, tuple(wanted.to_plain()))
-            _log.info("marks", policy=policy, marks=wanted.to_plain())
-            self._tell()
-            return wanted
         raise FairleadError(f"the marks of policy {policy} change faster than we can write them")
 
     def _newest(self, policy: str) -> _Read:
+        if self._policies.from_file(policy):
+            return self._from_map(policy, self._map.newest())
         seen, ours = self._seen(policy), self._ours.get(policy)
         if ours is not None and version_number(ours.version) > version_number(seen.version):
             return ours
@@ -205,24 +164,15 @@ class LiveMarks:
         return seen
 
     def _seen(self, policy: str) -> _Read:
-        if self._policies.from_file(policy):
-            found = self._maps.get(config_map_name(policy))
-            return self._from_map(policy, found)
         stored = self._policies.stored(policy)
         if stored is None:
             return _Read(Marks(self._cool_down_s(policy)))
         marks = self._policies.status(policy).get("marks")
-        return _Read(self._marks(policy, marks), stored.metadata.resource_version, _tiers(marks))
+        return _Read(self._marks(policy, marks), stored.metadata.resource_version, tiers=_tiers(marks))
 
-    def _from_map(self, policy: str, found: _Stored | None) -> _Read:
-        if found is None:
-            return _Read(Marks(self._cool_down_s(policy)))
-        text = found.data.get(_KEY, "{}")
-        try:
-            data = msgspec.json.decode(text)
-        except msgspec.DecodeError:
-            data = text  # not an object: refused as any other thing that is no marks
-        return _Read(self._marks(policy, data), found.metadata.resource_version)
+    def _from_map(self, policy: str, stored: StoredMarks) -> _Read:
+        data = _decoded(stored.data.get(key_of(policy), "{}"))
+        return _Read(self._marks(policy, data), stored.version, stored)
 
     def _marks(self, policy: str, data: object) -> Marks:
         try:
@@ -237,44 +187,36 @@ class LiveMarks:
         return found
 
     async def _get(self, policy: str) -> _Read:
-        """Read anew: the watch is behind."""
-        if not self._policies.from_file(policy):
-            found = await self._client.get(POLICIES, policy)
-            marks = (found.get("status") or {}).get("marks")
-            return _Read(self._marks(policy, marks), found["metadata"]["resourceVersion"], _tiers(marks))
-        try:
-            stored = await self._client.get(
-                _CONFIG_MAP, config_map_name(policy), self._namespace, kind=_Stored
-            )
-        except NotFound:
-            stored = None
-        return self._from_map(policy, stored)
-
-    async def _write(self, client: Client, policy: str, read: _Read, wanted: Marks) -> str:
+        """Read from the API server: the watch is behind."""
         if self._policies.from_file(policy):
-            return await self._write_map(client, policy, read, wanted)
+            return self._from_map(policy, await self._map.reread())
+        found = await self._client.get(POLICIES, policy)
+        marks = (found.get("status") or {}).get("marks")
+        return _Read(self._marks(policy, marks), found["metadata"]["resourceVersion"], tiers=_tiers(marks))
+
+    async def _write(self, client: Client, policy: str, read: _Read, wanted: Marks) -> None:
+        if self._policies.from_file(policy):
+            plain = wanted.to_plain()
+            text = msgspec.json.encode(plain).decode() if plain else None
+            changes = dict.fromkeys(self._gone(read.stored)) | {key_of(policy): text}
+            await self._map.write(client, read.stored, changes)
+            return
         body = {
             "metadata": {"resourceVersion": read.version},
             "status": {"marks": _patch(read.tiers, wanted)},
         }
         written = await client.patch(POLICIES, policy, None, body, subresource="status")
-        return str(written["metadata"]["resourceVersion"])
+        version = str(written["metadata"]["resourceVersion"])
+        self._ours[policy] = _Read(wanted, version, tiers=tuple(wanted.to_plain()))
 
-    async def _write_map(self, client: Client, policy: str, read: _Read, wanted: Marks) -> str:
-        text = msgspec.json.encode(wanted.to_plain()).decode()
-        metadata = {
-            "name": config_map_name(policy),
-            "namespace": self._namespace,
-            "labels": {_LABEL: "", "app.kubernetes.io/name": "fairlead"},
-        }
-        if read.version:
-            metadata["resourceVersion"] = read.version
-            written = await client.replace(_CONFIG_MAP, {"metadata": metadata, "data": {_KEY: text}})
-            return str(written["metadata"]["resourceVersion"])
-        body = {"metadata": metadata, "data": {_KEY: text}}
-        create = functools.partial(client.create, _CONFIG_MAP, body)
-        written = await in_namespace(client, self._namespace, create)
-        return str(written["metadata"]["resourceVersion"])
+    def _gone(self, stored: StoredMarks) -> list[str]:
+        """Keys of policies that are gone: unknown here, and left alone by every other process.
+
+        Another process may have other files, so that a policy is not gone because this one does not know it.
+        """
+        known = {key_of(policy.name) for policy in self._policies.policies}
+        now = self._clock.wall().timestamp()
+        return [key for key, text in stored.data.items() if key not in known and _is_over(text, now)]
 
     def _cool_down_s(self, policy: str) -> float:
         found = self._policies.get(policy)
@@ -288,6 +230,22 @@ class LiveMarks:
     def _tell(self) -> None:
         for call in self._listeners:
             call()
+
+
+def _decoded(text: str) -> object:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text  # not an object: refused as any other thing that is no marks
+
+
+def _is_over(text: str, now: float) -> bool:
+    """Whether every cool-down ended so long ago that a process with pods for these tiers would have tried."""
+    try:
+        marks = Marks.from_plain(_decoded(text), Marks().cool_down_s)
+    except BadObject:
+        return True
+    return all(mark.until.timestamp() + _GONE_S < now and not mark.probed(now) for _, mark in marks)
 
 
 def _tiers(marks: object) -> tuple[str, ...]:

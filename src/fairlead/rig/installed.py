@@ -34,9 +34,13 @@ _TOKEN_S = 24 * 3600
 
 
 def shipped_rights(door: str = "") -> list[dict[str, Any]]:
-    """The namespace, a door's account, its roles and their bindings, as shipped; "" is the scheduler."""
+    """The namespace, a door's account, its roles and their bindings, as shipped; "" is the scheduler.
+
+    The ConfigMap of marks is with them, which an account may write but not create, and the fence of pods.
+    """
     own = f"{door}/rbac.yaml" if door else "rbac.yaml"
-    return shipped_objects("namespace.yaml", "policies/rbac.yaml", own)
+    shared = ("policies/rbac.yaml", "policies/marks.yaml", "policies/fence.yaml")
+    return shipped_objects("namespace.yaml", *shared, own)
 
 
 def shipped_objects(*files: str) -> list[dict[str, Any]]:

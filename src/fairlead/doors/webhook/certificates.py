@@ -1,8 +1,8 @@
 """Which certificate the webhook shows: its own authority's, or one from files (cert-manager's, say).
 
 Both are followed while the webhook runs, and a new certificate is shown to new connections without
-closing any. Replicas share one authority through a Secret: whoever writes it first wins, the others take
-what they find.
+closing any. Replicas share one authority through a Secret, which is shipped empty: the first to write it
+wins, the others take what they find.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from fairlead.doors.namespaces import in_namespace
 from fairlead.doors.shown import Trust
 from fairlead.doors.webhook.keyring import SECRET, Keyring, Secret, read_keyring, secret_of
 from fairlead.errors import ApiError, BadInput, Conflict, FairleadError, NotFound, Unreachable
+from fairlead.kube.meta import ObjectMeta
 from fairlead.kube.resources import known
 
 __all__ = ["Certificates", "Names", "OwnAuthority"]
@@ -104,23 +105,23 @@ class OwnAuthority:
         self._wait = timedelta(seconds=wait_s)
         self._clock = clock
         self._shown: tuple[KeyPair, KeyPair] | None = None  # signer, what it signed
-        self._version = ""  # of the Secret that was last published
+        self._secret = ObjectMeta()  # of the Secret that was last published
         self._changed = asyncio.Event()
 
     async def first(self) -> bytes:
-        """Read the Secret, or be the first to write it; raises when neither is allowed."""
+        """Read the Secret, or be the first to fill it; raises when neither is allowed."""
         backoff = Backoff(self._client.rng)
         while True:
             try:
-                ring, self._version = await self._read()
+                ring, self._secret = await self._read()
                 self._renew(ring)
                 return ring.bundle
             except ApiError as error:
                 if error.code == 403 or isinstance(error, NotFound):
                     raise BadInput(
                         f"the webhook's certificates need Secret {self._namespace}/{SECRET}, which may not "
-                        f"be read or made: {error.message}; allow get, create, update and watch, or give "
-                        "--tls-cert-file and --tls-key-file"
+                        f"be read or written: {error.message}; kubectl apply -k deploy/webhook brings it, "
+                        "empty, and the rights to it, or give --tls-cert-file and --tls-key-file"
                     ) from error
                 _log.warning("certificate_delayed", reason=str(error))
             except Unreachable as error:
@@ -129,7 +130,7 @@ class OwnAuthority:
 
     async def current(self) -> bool:
         """See `Certificates`."""
-        return (await self._read())[1] == self._version
+        return (await self._read())[1].resource_version == self._secret.resource_version
 
     async def run(self, trust: Trust) -> None:
         """See `Certificates`."""
@@ -151,7 +152,7 @@ class OwnAuthority:
 
     async def _go_on(self, trust: Trust) -> float:
         """Do what the Secret asks for now; for how long nothing will have to be done."""
-        ring, self._version = await self._read()
+        ring, self._secret = await self._read()
         # Who signed what is shown stays trusted, should somebody have put another authority in the Secret.
         before = self._shown[0].public if self._shown else b""
         stranger = before if before and before not in ring.bundle else b""
@@ -170,7 +171,7 @@ class OwnAuthority:
                 "rotation_waits", reason="the registration does not name the next authority in its caBundle"
             )
             return self._wait.total_seconds()
-        await self._client.replace(_SECRETS, secret_of(step, self._namespace, self._version))
+        await self._client.replace(_SECRETS, secret_of(step, self._namespace, self._secret))
         _log.info("rotation_step", authorities=step.bundle.count(b"BEGIN"), switched=step.former != b"")
         return 0.0
 
@@ -202,21 +203,28 @@ class OwnAuthority:
         assert self._shown is not None
         return life_of(ring.signing.public)[1] > life_of(self._shown[1].public)[1]
 
-    async def _read(self) -> tuple[Keyring, str]:
-        """The keyring and its version; made when there is none."""
+    async def _read(self) -> tuple[Keyring, ObjectMeta]:
+        """The keyring and what it is in; made when there is none."""
         while True:
             try:
                 secret = await self._client.get(_SECRETS, SECRET, self._namespace, kind=Secret)
-                return read_keyring(secret), secret.metadata.resource_version
             except NotFound:
-                pass
+                secret = Secret()
+            if secret.data:
+                return read_keyring(secret), secret.metadata
             try:
-                made = secret_of(Keyring.new(self._clock.wall()), self._namespace)
-                create = functools.partial(self._client.create, _SECRETS, made)
-                await in_namespace(self._client, self._namespace, create)
-                _log.info("authority_made", secret=f"{self._namespace}/{SECRET}")
+                await self._make(secret.metadata)
             except Conflict:
-                continue  # another replica was first: its authority is everybody's
+                continue  # another replica was first: all use its authority
+
+    async def _make(self, before: ObjectMeta) -> None:
+        made = secret_of(Keyring.new(self._clock.wall()), self._namespace, before)
+        if before.resource_version:
+            await self._client.replace(_SECRETS, made)
+        else:
+            create = functools.partial(self._client.create, _SECRETS, made)
+            await in_namespace(self._client, self._namespace, create)
+        _log.info("authority_made", secret=f"{self._namespace}/{SECRET}")
 
     async def _watch(self) -> None:
         reflector = Reflector(

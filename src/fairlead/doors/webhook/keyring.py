@@ -26,6 +26,7 @@ _SINCE_ANNOTATION = "fairlead.dev/rotation-step"
 _DONE_ANNOTATION = "fairlead.dev/rotated"
 
 LIFE = timedelta(days=365)
+_NONE = ObjectMeta()
 _RENEW = timedelta(days=120)  # before its end a successor is made
 
 
@@ -85,8 +86,11 @@ class Keyring:
         return Authority.load(self.signing)
 
 
-def secret_of(ring: Keyring, namespace: str, resource_version: str = "") -> dict[str, Any]:
-    """The Secret that holds a keyring; with a version, to replace just that one."""
+def secret_of(ring: Keyring, namespace: str, before: ObjectMeta = _NONE) -> dict[str, Any]:
+    """The Secret that holds a keyring, to replace just the one that `before` is of; else to create it.
+
+    Labels and annotations of others are kept: it is shipped, and applied again with every upgrade.
+    """
     data = {"ca.crt": ring.signing.public, "ca.key": ring.signing.private}
     if ring.coming is not None:
         data |= {"next.crt": ring.coming.public, "next.key": ring.coming.private}
@@ -100,11 +104,11 @@ def secret_of(ring: Keyring, namespace: str, resource_version: str = "") -> dict
     metadata: dict[str, Any] = {
         "name": SECRET,
         "namespace": namespace,
-        "annotations": {name: value for name, value in said.items() if value},
-        "labels": {"app.kubernetes.io/managed-by": "fairlead"},
+        "annotations": {**before.annotations, **{name: value for name, value in said.items() if value}},
+        "labels": {**before.labels, "app.kubernetes.io/managed-by": "fairlead"},
     }
-    if resource_version:
-        metadata["resourceVersion"] = resource_version
+    if before.resource_version:
+        metadata["resourceVersion"] = before.resource_version
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -121,7 +125,9 @@ def read_keyring(secret: Secret) -> Keyring:
 
     def value(name: str, *, needed: bool = False) -> bytes:
         if not (found := secret.data.get(name, "")) and needed:
-            raise BadObject(called, f"data.{name}", "is missing; delete the Secret to have a new one made")
+            raise BadObject(
+                called, f"data.{name}", "is missing; remove all of its data to have a new authority made"
+            )
         try:
             return base64.b64decode(found, validate=True)
         except binascii.Error as error:

@@ -35,7 +35,10 @@ _ROOTS = {
     "node/v1": "RuntimeClass",
     "rbac/v1": "ClusterRole ClusterRoleBinding Role RoleBinding",
     "resource/v1": "DeviceClass ResourceClaim ResourceClaimTemplate ResourceSlice",
-    "admissionregistration/v1": "MutatingWebhookConfiguration ValidatingWebhookConfiguration",
+    "admissionregistration/v1": (
+        "MutatingWebhookConfiguration ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding "
+        "ValidatingWebhookConfiguration"
+    ),
     "apiextensions/v1": "CustomResourceDefinition",
     "authentication/v1": "SelfSubjectReview TokenReview TokenRequest",
     "meta/v1": "DeleteOptions",

@@ -15,6 +15,10 @@ _WEBHOOKS = Strategy(
     generation=True,
     unconditional_update=False,
 )
+# Kept and given back, not enforced: there is no CEL here.
+_ADMISSION_POLICIES = Strategy(
+    default=rarely.default_admission_policy, generation=True, unconditional_update=False
+)
 _RBAC = Strategy(create_on_update=True)
 _BINDINGS = Strategy(default=rarely.default_role_binding, create_on_update=True)
 _CLAIMS = Strategy(default=rarely.default_resource_claim)
@@ -102,6 +106,8 @@ _STRATEGIES: dict[str, Strategy] = {
     "resourceslices.resource.k8s.io": _COUNTED,
     "deviceclasses.resource.k8s.io": _COUNTED,
     "mutatingwebhookconfigurations.admissionregistration.k8s.io": _WEBHOOKS,
+    "validatingadmissionpolicies.admissionregistration.k8s.io": _ADMISSION_POLICIES,
+    "validatingadmissionpolicybindings.admissionregistration.k8s.io": _ADMISSION_POLICIES,
     "validatingwebhookconfigurations.admissionregistration.k8s.io": _WEBHOOKS,
     "customresourcedefinitions.apiextensions.k8s.io": Strategy(
         default=others.default_crd,

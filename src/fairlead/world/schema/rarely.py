@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 __all__ = [
+    "default_admission_policy",
     "default_autoscaler",
     "default_endpoint_slice",
     "default_limit_range",
@@ -14,6 +15,21 @@ __all__ = [
 ]
 
 Object = dict[str, Any]
+
+
+def default_admission_policy(item: Object) -> None:
+    """Fill what a ValidatingAdmissionPolicy or its binding matches."""
+    spec = item["spec"]
+    if not item["kind"].endswith("Binding"):
+        spec.setdefault("failurePolicy", "Fail")
+    matched = spec.get("matchConstraints") or spec.get("matchResources")
+    if matched is not None:
+        matched.setdefault("matchPolicy", "Equivalent")
+        matched.setdefault("namespaceSelector", {})
+        matched.setdefault("objectSelector", {})
+        for rules in ("resourceRules", "excludeResourceRules"):
+            for rule in matched.get(rules) or ():
+                rule.setdefault("scope", "*")
 
 
 def default_autoscaler(item: Object) -> None:

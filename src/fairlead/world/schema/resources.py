@@ -175,6 +175,21 @@ BUILTIN: tuple[Served, ...] = (
     ),
     _of(
         "admissionregistration.k8s.io",
+        "validatingadmissionpolicies",
+        "ValidatingAdmissionPolicy",
+        namespaced=False,
+        subresources=_STATUS,
+        categories=("api-extensions",),
+    ),
+    _of(
+        "admissionregistration.k8s.io",
+        "validatingadmissionpolicybindings",
+        "ValidatingAdmissionPolicyBinding",
+        namespaced=False,
+        categories=("api-extensions",),
+    ),
+    _of(
+        "admissionregistration.k8s.io",
         "validatingwebhookconfigurations",
         "ValidatingWebhookConfiguration",
         namespaced=False,
