@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from fairlead.engine.core.actions import BindPod, EvictPod, NominatePod
+from fairlead.engine.core.events import EvictFailed
 from fairlead.engine.priority import PriorityAnnotation
 from fairlead.engine.settings import Settings
 from fairlead.kube.selectors import LabelSelector
 from support.cluster_of import Running, running, seen
-from support.units import budget, node, pod
+from support.units import EPOCH, budget, node, pod
 
 
 def slow(*things: dict, **settings) -> Running:
@@ -250,3 +251,37 @@ def test_a_held_pod_that_makes_no_sense_any_more_is_not_placed_as_it_was():
     world.add(pod("a", 2, affinity=affinity))
     assert "Near" in world.holds()["default/a"].message
     assert world.add(node("n", cpu=4)).after(30).bound == {}
+
+
+def test_the_core_wakes_for_whichever_comes_first_of_a_retry_and_a_deadline():
+    world = running(None, node("n", cpu=1), pod("low", on="n"))
+    world.tell(seen(pod("high", priority=9)))
+    evict = next(action for action in world.actions if isinstance(action, EvictPod))
+    world.tell(EvictFailed(evict.pod, evict.uid, "a budget"))
+    assert world.core.wake_at == EPOCH.timestamp() + world.now + Settings().eviction_retry_s
+
+
+def test_a_victim_that_did_not_leave_in_time_is_asked_to_leave_again():
+    world = running(None, node("n", cpu=1), pod("low", on="n"))
+    world.tell(seen(pod("high", priority=9)))
+    for _ in range(40):
+        world.now += 20
+        world.tell()
+    assert world.evicted.count("default/low") > 1
+
+
+def test_two_units_of_equal_priority_make_room_on_one_node_at_once():
+    world = running(None, node("n", cpu=2), pod("x", on="n"), pod("y", on="n"))
+    world.tell(seen(pod("a", priority=9)), seen(pod("b", priority=9)))
+    asked = [action for action in world.actions if isinstance(action, EvictPod)]
+    assert sorted(evict.pod for evict in asked) == ["default/x", "default/y"]
+    assert set(world.core.state.room.nominations) == {"default/a", "default/b"}
+    assert all(world.core.confirms(evict, sending=True) for evict in asked)
+
+
+def test_a_nomination_is_kept_while_preempted_pods_leave_the_node():
+    leaving = pod("low", 2, on="n", terminating=True)
+    leaving["status"]["conditions"] = [{"type": "fairlead.dev/Evicted", "status": "True", "reason": "Pod"}]
+    world = running(None, node("n", cpu=2), leaving, pod("high", 2, priority=9, nominated="n"))
+    assert [one.node for one in world.core.state.room.nominations.values()] == ["n"]
+    assert not [action for action in world.log if isinstance(action, NominatePod)]
