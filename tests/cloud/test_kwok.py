@@ -51,7 +51,13 @@ def test_every_template_carries_the_label_that_the_configuration_names() -> None
 def test_a_template_is_the_node_that_the_group_would_bring() -> None:
     node = templates(*example())["medium"]
     assert node["metadata"]["labels"]["size"] == "medium"
-    assert node["spec"] == {"taints": [{"key": "size", "value": "medium", "effect": "NoSchedule"}]}
+    starting = "startup-taint.cluster-autoscaler.kubernetes.io/fairlead-unregistered"
+    assert node["spec"] == {
+        "taints": [
+            {"key": "size", "value": "medium", "effect": "NoSchedule"},
+            {"key": starting, "effect": "NoSchedule"},
+        ]
+    }
     assert node["status"]["allocatable"] == {"cpu": "2", "memory": "4Gi", "pods": "17"}
     assert node["status"]["capacity"] == node["status"]["allocatable"]
 

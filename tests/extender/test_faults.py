@@ -52,7 +52,7 @@ def test_a_full_tier_passes_pods_on_after_they_waited_and_new_ones_at_once(corne
     assert 1 <= len(said) <= 5
     corner.replicas[0].wait_for("marks")
 
-    corner.deploy("late", 4)
+    corner.deploy("late", 4, pods=corner.here(_asking("500m")))
     assert corner.settled("late", 4) == {"on-demand": 4}
     assert len(corner.replicas[0].log("passed_on")) == len(said)
 
@@ -69,15 +69,15 @@ def test_a_mark_ends_when_a_pod_gets_a_place_in_the_tier_again(corner: Extended)
     corner.scale("web", 1)
     assert corner.settled("web", 1) == {"on-demand": 1}
 
-    # There is room on spot again; after the cool-down one pod is let in, and then all.
+    # There is room on spot again: pods that fit are let in, and after the cool-down one of them is the try.
     def free() -> bool:
         corner.cluster.wire.request("DELETE", corner.cluster.path("Deployment", "try"))
         corner.cluster.wait(lambda: not corner.pods("try"), "the last try to be gone")
         corner.deploy("try", 3)
-        return corner.settled("try", 3)["spot"] > 0
+        let_in = corner.settled("try", 3)["spot"] > 0
+        return let_in and not corner.replicas[0].log("marks")[-1]["marks"]
 
-    corner.cluster.wait(free, "a pod to be let in on spot")
-    corner.cluster.wait(lambda: not corner.replicas[0].log("marks")[-1]["marks"], "the mark to be taken away")
+    corner.cluster.wait(free, "a pod to be let in on spot, and the mark to be taken away")
 
 
 @pytest.mark.slow

@@ -160,7 +160,7 @@
 {{- if not (kindIs "string" $shape.image) -}}
 {{- fail (printf "%s: image: is not a text" $called) -}}
 {{- end -}}
-{{- if not (or (kindIs "invalid" (index $shape "replicas")) (regexMatch "^-?[0-9]+$" (toString $shape.replicas))) -}}
+{{- if not (or (kindIs "invalid" (index $shape "replicas")) (regexMatch "^-?[0-9]+$" (ternary $shape.replicas (toJson $shape.replicas) (kindIs "string" $shape.replicas)))) -}}
 {{- fail (printf "%s: replicas: %v is not a whole number" $called $shape.replicas) -}}
 {{- end -}}
 {{- if and (hasKey $shape "exclusive") (not (has (lower (toString $shape.exclusive)) (list "true" "false" "1" "0"))) -}}

@@ -106,6 +106,7 @@ class _Record:
     evicted: dict[str, None] = field(default_factory=dict)  # uids that an eviction of the gang covers
     covered: int = 0  # how many these were when it was decided
     begun: bool = False  # whether that eviction can no longer be taken back
+    granted: bool = False  # whether a member's eviction is known to have been granted
     evicted_from: int = 0  # `started_with` when it was decided
     taken_over: bool = False  # whether another scheduler began it: some members may have left
     bare_stay: bool = False  # whether it covers, of members found later, only those with a controller
@@ -303,7 +304,8 @@ class Gangs:
         """
         record = self._records[name]
         if not record.evicted:
-            record.evicted_from, record.begun, record.taken_over = record.started_with, False, False
+            record.evicted_from = record.started_with
+            record.begun = record.granted = record.taken_over = False
         record.started_with, record.found_bound = 0, False
         record.evicted.update(dict.fromkeys(uids))
         record.covered = len(record.evicted)
@@ -313,17 +315,20 @@ class Gangs:
     def begin(self, name: str, *, begun: bool = True) -> None:
         """The first member is being evicted: from now on the decision holds, whatever it was made for.
 
-        With ``begun=False`` that was refused.
+        With ``begun=False`` that was refused. The next member is sent only once the first was granted.
         """
         if name in self.evicted:
-            self._records[name].begun = begun
+            record = self._records[name]
+            record.granted = begun and record.begun
+            record.begun = begun
 
     def is_untouched(self, name: str) -> bool:
         """Whether every member that the gang's eviction covers is still there, and none on its way out."""
         gang = self.get(name)
-        if gang is None or self._records[name].taken_over:
+        if gang is None:
             return False
-        return len(gang.evicted) == self._records[name].covered
+        record = self._records[name]
+        return not (record.taken_over or record.granted) and len(gang.evicted) == record.covered
 
     def has_begun(self, name: str) -> bool:
         """Whether the gang's eviction can no longer be taken back."""

@@ -242,3 +242,14 @@ def test_a_gang_whose_release_was_refused_is_released_again_however_long_its_mem
         world.settle([action for action in actions if action not in refused])
         world.settle(world.tell(*(EvictFailed(action.pod, action.uid, "no") for action in refused)))
     assert len([action for action in world.log if isinstance(action, ReleasePod)]) > 1
+
+
+def test_a_refusal_after_the_first_member_was_granted_does_not_take_the_eviction_back():
+    world = two()
+    world.tell(seen(pod("high", 1, priority=9)))
+    first, second = evictions(world)
+    assert world.core.confirms(first, sending=True)
+    assert world.core.confirms(second, sending=True)
+    # The watch has not shown yet that the first one leaves.
+    world.tell(EvictFailed(second.pod, second.uid, "429"))
+    assert world.core.state.gangs.has_begun("default/g")

@@ -84,6 +84,8 @@ class Core:
         """
         gangs = self.state.gangs
         if evict.gang and gangs.covers(evict.gang, evict.uid) and gangs.has_begun(evict.gang):
+            if sending:
+                gangs.begin(evict.gang)
             return True
         waits = self.service.evictions.waiting_for(evict.uid)
         confirmed = any(self.service.still_good(wait) for wait in waits)
