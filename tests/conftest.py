@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 from support.rig import on_one_line
@@ -30,6 +31,13 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     report = yield
     on_one_line(report)
     return report
+
+
+@pytest.fixture(autouse=True)
+def logs_as_they_were() -> Iterator[None]:
+    """A command that is run in this process says where its logs go: that must not concern the next test."""
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")
