@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from fairlead.engine.evicted import is_released, with_its_gang
 from fairlead.engine.membership import (
+    COSCHEDULING,
     KUBERNETES,
     annotated_minimum,
     gang_of,
@@ -31,7 +32,6 @@ from fairlead.kube.workloads import PodGroup
 __all__ = ["Gang", "Gangs", "created_at"]
 
 _LOG_LIMIT = 65536
-_COSCHEDULING = "scheduling.x-k8s.io"
 
 
 @dataclass(frozen=True, slots=True)
@@ -543,4 +543,4 @@ def created_at(metadata: ObjectMeta) -> float:
 
 
 def _api_group(group: PodGroup) -> str:
-    return group.api_version.partition("/")[0] if "/" in group.api_version else _COSCHEDULING
+    return group.api_version.partition("/")[0] if "/" in group.api_version else COSCHEDULING

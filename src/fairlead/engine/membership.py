@@ -15,6 +15,7 @@ from fairlead.kube.pod import Pod, PodSpec
 from fairlead.kube.workloads import PodGroup
 
 __all__ = [
+    "COSCHEDULING",
     "KUBERNETES",
     "MIN_MEMBER",
     "STARTED_WITH",
@@ -27,6 +28,7 @@ __all__ = [
     "object_minimum",
     "shown",
     "started_with",
+    "whole_number",
 ]
 
 MIN_MEMBER = "pod-group-min-member"
@@ -34,14 +36,14 @@ MIN_MEMBER = "pod-group-min-member"
 STARTED_WITH = "fairlead.dev/gang-minimum"
 """Annotation that a bind gives to a member: the minimum with which its gang started."""
 
-_COSCHEDULING = "scheduling.x-k8s.io"
+COSCHEDULING = "scheduling.x-k8s.io"
 _VOLCANO = "scheduling.volcano.sh"
 KUBERNETES = "scheduling.k8s.io"
 
 # How annotations (or labels) spell it, and the API group of the PodGroup that goes with the spelling.
 _SPELLINGS = (
     ("pod-group", ""),
-    ("scheduling.x-k8s.io/pod-group", _COSCHEDULING),
+    ("scheduling.x-k8s.io/pod-group", COSCHEDULING),
     ("scheduling.k8s.io/group-name", _VOLCANO),
     ("scheduling.volcano.sh/group-name", _VOLCANO),
 )
@@ -122,14 +124,15 @@ def object_minimum(group: PodGroup | None) -> int:
 
 def annotated_minimum(pod: Pod) -> int:
     """The minimum that a pod's annotation declares, 0 for none."""
-    return _number(pod.metadata.annotations.get(MIN_MEMBER, ""))
+    return whole_number(pod.metadata.annotations.get(MIN_MEMBER, ""))
 
 
 def started_with(pod: Pod) -> int:
     """The minimum with which the pod's gang started, as its bind wrote it; 0 for a pod that does not say."""
-    return _number(pod.metadata.annotations.get(STARTED_WITH, ""))
+    return whole_number(pod.metadata.annotations.get(STARTED_WITH, ""))
 
 
-def _number(text: str) -> int:
+def whole_number(text: str) -> int:
+    """The number that an annotation holds, 0 for anything else."""
     text = text.strip()
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0

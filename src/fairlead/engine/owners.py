@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from fairlead.engine.membership import whole_number
 from fairlead.kube.meta import ObjectMeta
 from fairlead.kube.pod import Pod, PodSpec
 from fairlead.kube.workloads import DEPLOYMENT_REVISION, Job, Workload
@@ -72,7 +73,7 @@ class Owners:
             owner.desired,
             created,
             parent.uid if parent is not None and parent.kind == "Deployment" else "",
-            (_number(metadata.annotations.get(DEPLOYMENT_REVISION, "")), created),
+            (whole_number(metadata.annotations.get(DEPLOYMENT_REVISION, "")), created),
             owner.status.update_revision if isinstance(owner, Workload) else "",
             _creates_at_once(kind, owner),
         )
@@ -197,7 +198,3 @@ def _creates_at_once(kind: str, owner: Workload | Job) -> bool:
     return kind != "Deployment" or (
         owner.spec.strategy is not None and owner.spec.strategy.type == "Recreate"
     )
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
