@@ -11,7 +11,7 @@ from fairlead.kube.meta import ObjectMeta
 from fairlead.kube.node import Node, NodeStatus
 from fairlead.kube.pod import Pod
 
-__all__ = ["copies", "node", "pod_json", "template"]
+__all__ = ["HOSTNAME", "ZONE", "copies", "node", "pod_json", "template"]
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"

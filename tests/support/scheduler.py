@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -236,9 +236,17 @@ class InProcess:
 
 @contextlib.asynccontextmanager
 async def in_process(
-    ours: Shop, plan: Plan | None = None, *, clock: Clock = WALL_CLOCK, **flags: Any
+    ours: Shop,
+    plan: Plan | None = None,
+    *,
+    clock: Clock = WALL_CLOCK,
+    meanwhile: Callable[[Scheduler], Coroutine[None, None, None]] | None = None,
+    **flags: Any,
 ) -> AsyncIterator[InProcess]:
-    """Run the scheduler here; `flags` are fields of its configuration, ``section__field`` spelt."""
+    """Run the scheduler here; `flags` are fields of its configuration, ``section__field`` spelt.
+
+    `meanwhile` runs from before it starts until it ends.
+    """
     ledger = Ledger(plan or Faithful())
     fields = {"schedulerNames": [ours.scheduler], "leaderElection.enabled": False}
     fields |= {name.replace("__", "."): value for name, value in flags.items()}
@@ -248,6 +256,7 @@ async def in_process(
         scheduler = Scheduler(
             Client(connection), configuration, system_namespace=ours.cluster.namespace, clock=clock
         )
+        beside = asyncio.create_task(meanwhile(scheduler)) if meanwhile is not None else None
         running = asyncio.create_task(scheduler.run())
         try:
             async with asyncio.timeout(PATIENCE_S):
@@ -259,6 +268,8 @@ async def in_process(
             if running.done() and not running.cancelled():
                 running.result()
         finally:
+            if beside is not None:
+                beside.cancel()
             scheduler.stop()
             if not running.cancelled():
                 await running

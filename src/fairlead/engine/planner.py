@@ -23,6 +23,7 @@ from fairlead.engine.reasons import Ineligible, NotAsked, Unhelped
 from fairlead.engine.room import Nomination, Room, both
 from fairlead.engine.rules.verdicts import Verdicts
 from fairlead.engine.snapshot.nodes import Bools
+from fairlead.engine.steps import Steps
 from fairlead.engine.units import Unit
 from fairlead.engine.victims import Victim
 from fairlead.kube.pod import Pod
@@ -92,7 +93,7 @@ class Planner:
 
     def pod(
         self, unit: Unit, cls: PodClass, now: float, *, full: bool = False, preempt: bool = True
-    ) -> Outcome:
+    ) -> Steps[Outcome]:
         """Plan a single pod. `full`: it is known that there is no room with nothing evicted."""
         pod = unit.members[0]
         promised = self.room.nominations.get(pod.metadata.key)
@@ -106,7 +107,8 @@ class Planner:
             rejection = rules.rejection(self.room.snapshot, cls)
             offer = None
             if preempt and unit.may_preempt and (rejection is None or rejection.resolvable):
-                offer = self.preemption.best(cls, unit.priority, self._open(unit, now))
+                offer = yield from self.preemption.search(cls, unit.priority, self._open(unit, now))
+            yield self._every_node
             if offer is None:
                 return self._refused(unit, cls, mask, now, preempt=preempt)
         placement = ((pod, offer.slot),)
@@ -134,7 +136,7 @@ class Planner:
             for start in range(0, whole, size)
         ]
 
-    def gang(self, unit: Unit, now: float) -> Outcome:
+    def gang(self, unit: Unit, now: float) -> Steps[Outcome]:
         """Plan a gang: as many members as it needs, or none."""
         groups = group(self.room, unit.members)
         mask = self._open(unit, now)
@@ -144,15 +146,24 @@ class Planner:
                 for pod, _ in placement:
                     self.room.clear(pod.metadata.key)
                 return Fits(placement)
+            yield len(unit.members) + self._every_node
             offer = None
             if unit.may_preempt:
+                for each in groups:
+                    yield from self.preemption.prepare(each.cls, unit.priority)
                 offer = offer_to_gang(
                     self.room, self.preemption, unit.priority, groups, unit.needed, mask=mask
                 )
+                yield 10 * len(unit.members) + self._every_node
             if offer is None:
                 return self._gang_refused(unit, groups, mask, now)
         self._nominate(unit, offer.placement)
         return Makes(offer.placement, offer.victims)
+
+    @property
+    def _every_node(self) -> int:
+        """The work of looking at every node for one class."""
+        return 10 + self.room.snapshot.nodes.count // 20
 
     def holds(self, placement: Placement, victims: Sequence[Victim], unit: Unit) -> bool:
         """Whether a placement is good once the victims that remain are gone: what evictions rest on."""

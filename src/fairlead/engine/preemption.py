@@ -25,6 +25,7 @@ from fairlead.engine.priority import UNTOUCHABLE, may_be_victim
 from fairlead.engine.room import Room
 from fairlead.engine.snapshot.nodes import Bools, Ints
 from fairlead.engine.snapshot.placed import Placed
+from fairlead.engine.steps import Steps, finish
 from fairlead.engine.victims import (
     EXACT_LIMIT,
     Cost,
@@ -45,6 +46,9 @@ _FREE: Cost = (0, -(2**31), 0, 0, 0, -_NEVER_STARTED)
 
 # How many (class, priority) pairs are remembered; the least recently used goes first.
 _TABLES = 64
+
+# The work of looking for victims on one node: by amounts, or by thinking them away.
+_LOOK, _THOUGHT_AWAY = 5, 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +117,17 @@ class Preemption:
 
     def best(self, cls: PodClass, priority: int, mask: Bools | None = None) -> Offer | None:
         """The cheapest offer for a pod of the class, None when no node can be made to fit."""
+        return finish(self.search(cls, priority, mask))
+
+    def search(self, cls: PodClass, priority: int, mask: Bools | None = None) -> Steps[Offer | None]:
+        """The same as `best`, in steps."""
         if looks_beyond_node(cls):
-            offers = [self.on(cls, priority, slot) for slot in self._candidates(cls, priority, mask)]
+            offers = []
+            for slot in self._candidates(cls, priority, mask):
+                offers.append(self.on(cls, priority, slot))
+                yield _THOUGHT_AWAY
             return min((offer for offer in offers if offer), key=self.order, default=None)
-        table = self._table(cls, priority)
+        table = yield from self._table(cls, priority)
         aside = []
         found = None
         while table.heap and found is None:
@@ -293,7 +304,12 @@ class Preemption:
             found &= mask
         return [slot for slot in np.flatnonzero(found).tolist() if snapshot.count_on(slot)]
 
-    def _table(self, cls: PodClass, priority: int) -> _Table:
+    def prepare(self, cls: PodClass, priority: int) -> Steps[None]:
+        """Look at what changed since the last search for the class, so that the next one is short."""
+        if not looks_beyond_node(cls):
+            yield from self._table(cls, priority)
+
+    def _table(self, cls: PodClass, priority: int) -> Steps[_Table]:
         key = (cls.serial, priority)
         table = self._tables.pop(key, None)
         if table is None or table.cls is not cls:
@@ -313,6 +329,7 @@ class Preemption:
         table.epoch, table.read = room.epoch, len(room.log)
         for slot in stale:
             self._look(table, cls, priority, slot)
+            yield _LOOK
         self._loosen(table)
         return table
 

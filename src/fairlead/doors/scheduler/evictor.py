@@ -8,7 +8,7 @@ whole is announced first, by a mark on each member: whichever scheduler leads ne
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -70,6 +70,7 @@ class _Released:
 class Evictor:
     """See the module.
 
+    `between_turns` waits until the core is not in the middle of a turn; only then it is asked.
     `confirms` asks the core whether an eviction is still wanted, `is_spared` whether a mark is still to be
     taken back, `budgets` which budgets protect a victim, `allowed` how many more pods a budget lets go once
     all that was asked for is done.
@@ -80,6 +81,7 @@ class Evictor:
         client: Client,
         *,
         how: Literal["api", "delete"],
+        between_turns: Callable[[], Awaitable[None]],
         confirms: Confirms,
         is_spared: Callable[[str], bool],
         budgets: Callable[[EvictPod], Iterable[PodDisruptionBudget]],
@@ -93,6 +95,7 @@ class Evictor:
     ) -> None:
         self._client = client
         self._how = how
+        self._between_turns = between_turns
         self._confirms = confirms
         self._is_spared = is_spared
         self._budgets = budgets
@@ -140,6 +143,7 @@ class Evictor:
                 await self._unmark(job)
 
     async def _evict_all(self, evictions: tuple[EvictPod, ...]) -> None:
+        await self._between_turns()
         refused = self._refused_beforehand(evictions)
         if refused is not None:
             self._refuse(evictions, *refused)
@@ -160,6 +164,7 @@ class Evictor:
         follow even if one of them is refused: the core asks for that one again.
         """
         first = part[0]
+        await self._between_turns()
         # The members of a gang are wanted gone together: one question is enough for all of them.
         failure = await self._announce(part) if self._confirms(first) else _NOT_WANTED
         if failure is not None:
@@ -204,6 +209,7 @@ class Evictor:
 
     async def _evict(self, evict: EvictPod) -> _Failure | None:
         """Send one eviction; what failed, if it was refused."""
+        await self._between_turns()
         if not self._confirms(evict, sending=True):
             return _NOT_WANTED
         return await self._attempt(evict, self._send(evict))
@@ -253,7 +259,7 @@ class Evictor:
             self._condition(kind, "False", "Spared", "the eviction of the pod's gang was taken back")
             for kind in ("DisruptionTarget", evicted.CONDITION)
         ]
-        while self._is_spared(spare.uid):
+        while await self._is_still_spared(spare.uid):
             try:
                 await self._write_conditions(spare.pod, spare.uid, conditions)
                 return
@@ -262,6 +268,10 @@ class Evictor:
             except (ApiError, Unreachable) as error:
                 _log.info("unmark_delayed", pod=spare.pod, reason=str(error))
                 await asyncio.sleep(backoff.next_s())
+
+    async def _is_still_spared(self, uid: str) -> bool:
+        await self._between_turns()
+        return self._is_spared(uid)
 
     def _condition(self, kind: str, status: str, reason: str, message: str) -> dict[str, Any]:
         return {

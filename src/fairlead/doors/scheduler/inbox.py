@@ -19,6 +19,8 @@ class Inbox:
     """Bounded by making the reflectors wait: a full inbox holds the streams back, nothing is dropped.
 
     Answers to our own writes are always taken: there are never more of them than writes in flight.
+    What was taken counts as open until it is `settled`: the core is told of events one after the other, and
+    lets others run in between.
     """
 
     def __init__(self, room: int = 100_000) -> None:
@@ -29,6 +31,8 @@ class Inbox:
         self._space.set()
         self._empty = asyncio.Event()
         self._empty.set()
+        self._settled = asyncio.Event()
+        self._settled.set()
 
     def __len__(self) -> int:
         return len(self._events)
@@ -48,8 +52,15 @@ class Inbox:
                 self._space.clear()
 
     async def empty(self) -> None:
-        """Wait until everything has been taken."""
-        await self._empty.wait()
+        """Wait until everything has been taken and is settled."""
+        while not (self._empty.is_set() and self._settled.is_set()):
+            await self._empty.wait()
+            await self._settled.wait()
+
+    async def between_turns(self) -> None:
+        """Wait until all that was taken is settled."""
+        while not self._settled.is_set():
+            await self._settled.wait()
 
     def knock(self) -> None:
         """Wake the waiting task, though there is nothing new."""
@@ -66,12 +77,17 @@ class Inbox:
             pass  # that time has passed is what the caller wants to know
 
     def take(self) -> list[Event]:
-        """Everything so far."""
+        """Everything so far; to be settled."""
         events, self._events = self._events, []
         self._some.clear()
         self._space.set()
         self._empty.set()
+        self._settled.clear()
         return events
+
+    def settle(self) -> None:
+        """The core knows of all that was taken, and its answers were handed on."""
+        self._settled.set()
 
 
 class Latest:

@@ -23,6 +23,7 @@ from fairlead.engine.core.actions import (
 )
 from fairlead.engine.core.core import Core
 from fairlead.engine.core.events import BindFailed, Event, EvictFailed, Gone, Seen
+from fairlead.engine.steps import Steps
 from fairlead.kube.pod import Pod
 
 __all__ = ["Reporting"]
@@ -49,7 +50,7 @@ class Reporting:
         self._added = metrics.incoming.labels("active", "PodAdd")
         self._by_tries: dict[int, Histogram] = {}
 
-    def turn(self, events: Sequence[Event], actions: Sequence[Action], took_s: float) -> None:
+    def turn(self, events: Sequence[Event], actions: Sequence[Action], took_s: float) -> Steps[None]:
         """One call of the core is over."""
         self._note(events)
         self._metrics.plan_s.observe(took_s)
@@ -59,6 +60,7 @@ class Reporting:
         gangs: dict[str, None] = {}
         victims: dict[str, int] = {}
         for action in actions:
+            yield 1
             if isinstance(action, BindPod):
                 if action.unit != action.pod:
                     gangs[action.unit] = None

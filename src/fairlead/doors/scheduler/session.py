@@ -2,8 +2,9 @@
 
 Nothing is decided before everything is listed and we lead; until then what is watched is only kept, and
 nothing that writes runs. Then each turn takes all that has happened, asks the core once, and hands its
-answers to the lanes that write. The subtle thing is who owns what: the core alone holds the state; lanes
-only carry, and what they find out comes back through the inbox like anything else.
+answers to the lanes that write. Two things are subtle. Who owns what: the core alone holds the state; lanes
+only carry, and what they find out comes back through the inbox like anything else. And a long turn lets
+others run (the lease, probes, admission in the same process), so who asks the core waits until it is over.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import gc
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import cast
+from typing import TypeVar, cast
 
 import structlog
 
@@ -49,17 +50,22 @@ from fairlead.engine.core.actions import (
 )
 from fairlead.engine.core.core import Core
 from fairlead.engine.core.events import Event, Seen
+from fairlead.engine.steps import Steps
 from fairlead.errors import LeaseLost
 from fairlead.kube.duration import seconds
 from fairlead.kube.pod import Pod
 from fairlead.kube.resources import known
 from fairlead.kube.workloads import PodDisruptionBudget
 
-__all__ = ["InternalError", "Session"]
+__all__ = ["WORK_AT_ONCE", "InternalError", "Session"]
 
 _log = structlog.get_logger(__name__)
 
+T = TypeVar("T")
+
 _DRAIN_S = 10.0  # how long a hand-over waits for writes under way
+# How much work, in events, is done before others have their turn: some tens of milliseconds.
+WORK_AT_ONCE = 500
 _VOLUME_KINDS = frozenset(("PersistentVolumeClaim", "PersistentVolume"))
 _PODS = Source("Pod", known("Pod"), Pod, lambda _: None)
 
@@ -132,6 +138,7 @@ class Session:
         self._evictor = Evictor(
             client,
             how=configuration.preemption.evict,
+            between_turns=self._inbox.between_turns,
             confirms=self._confirms,
             is_spared=self.core.spares,
             budgets=self._budgets_of,
@@ -220,12 +227,12 @@ class Session:
         self._recorder = self._recording()
         self._metrics.watch(self.core, self._writes)
         with _loading():
-            self._turn(known)
+            await self._turn(known)
         self.synced = True
         _log.info("synced", objects=len(known), pending=len(self.core.state.pending))
         known.clear()  # the core has it now
         while not stopping.is_set():
-            self._turn(self._inbox.take())
+            await self._turn(self._inbox.take())
             if self._recorder is not None and self._recorder.full:
                 stopping.set()  # the next segment is the next session's
             # Let others run between turns, so that a flood of events cannot starve the writes.
@@ -240,24 +247,28 @@ class Session:
     def _wall(self) -> float:
         return self._clock.wall().timestamp()
 
-    def _turn(self, events: list[Event]) -> None:
+    async def _turn(self, events: list[Event]) -> None:
+        """Ask the core and hand on what it answers, letting others run meanwhile."""
         began, wall = self._clock.now(), self._wall()
         try:
-            actions = self.core.handle(events, wall)
+            actions = await _in_steps(self.core.turn(events, wall))
         except Exception as error:
             raise InternalError(f"the core failed: {error!r}") from error
         took_s = self._clock.now() - began
         if self._recorder is not None:
             self._recorder.turn(wall, events, actions)
-        self._carry(actions, began)
-        self._reporting.turn(events, actions, took_s)
+        # Reported before it is handed on: a bind that is done at once is counted from when its pod was seen.
+        await _in_steps(self._reporting.turn(events, actions, took_s))
+        await _in_steps(self._carry(actions, began))
         if any(isinstance(event, Seen) and event.kind in _VOLUME_KINDS for event in events):
             self._volumes.changed()
+        self._inbox.settle()
 
-    def _carry(self, actions: Sequence[Action], decided_at: float) -> None:
+    def _carry(self, actions: Sequence[Action], decided_at: float) -> Steps[None]:
         evictions: list[EvictPod] = []
         releases: list[ReleasePod] = []
         for action in actions:
+            yield 1
             if isinstance(action, BindPod):
                 placed = self.core.state.snapshot.placed(action.pod)
                 self._binder.put(action, self._volumes.wanted(placed), decided_at)
@@ -303,6 +314,20 @@ class Session:
                 await self._herald.drain()
         except TimeoutError:
             _log.warning("not_drained", writes=self._writes())
+
+
+async def _in_steps(steps: Steps[T]) -> T:
+    """Take all steps, letting others run after so much work; what they return."""
+    work = 0
+    while True:
+        try:
+            work += next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        if work >= WORK_AT_ONCE:
+            work = 0
+            await asyncio.sleep(0)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from fairlead.engine.gangs import Gang
 from fairlead.engine.membership import shown
 from fairlead.engine.order import Stage
 from fairlead.engine.placement import group
+from fairlead.engine.steps import Steps
 from fairlead.engine.units import Unit, gang_unit, pod_unit
 from fairlead.errors import BadObject
 from fairlead.kube.pod import Pod
@@ -72,7 +73,7 @@ class Assembly:
             del self._settling[name]
             self._state.gangs.changed[name] = None
 
-    def refresh(self, now: float, abandon: Callable[[str], None]) -> None:
+    def refresh(self, now: float, abandon: Callable[[str], None]) -> Steps[None]:
         """Turn every gang that something happened to into the units it now consists of.
 
         `abandon` takes back what a unit was promised and waits for, when a member that it was for is
@@ -87,7 +88,9 @@ class Assembly:
         while gangs.changed:
             changed, gangs.changed = list(gangs.changed), {}
             for name in changed:
-                self._refresh(name, gangs.get(name), now, abandon)
+                gang = gangs.get(name)
+                self._refresh(name, gang, now, abandon)
+                yield 1 + len(gang.pending) if gang is not None else 1
 
     def put(self, unit: Unit, now: float) -> None:
         """Queue a unit, or bring what is queued up to date; one that makes no sense is held by itself."""

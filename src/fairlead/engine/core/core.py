@@ -3,6 +3,9 @@
 Each call takes note of the events, ends what has run out of time, wakes the units that the events can
 help, and goes down the order until no unit is left that may be tried. What was asked for is assumed to
 happen until an event says otherwise. No change, no action: the same call again gives nothing.
+
+`turn` is the same call in steps, for a process that has others to serve meanwhile: where it is cut depends on
+the work done, never on the clock, and changes nothing of what is decided.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from fairlead.engine.evicted import with_its_gang
 from fairlead.engine.membership import shown
 from fairlead.engine.priority import ANNOTATION
 from fairlead.engine.settings import Settings
+from fairlead.engine.steps import Steps, finish
 from fairlead.kube.pod import Pod
 from fairlead.kube.selectors import matches
 from fairlead.kube.workloads import Namespace
@@ -52,14 +56,23 @@ class Core:
 
     def handle(self, events: Iterable[Event], now: float) -> list[Action]:
         """Take note of events and decide; `now` is in seconds since the epoch and never goes back."""
+        return finish(self.turn(events, now))
+
+    def turn(self, events: Iterable[Event], now: float) -> Steps[list[Action]]:
+        """The same in steps.
+
+        Until the last one was taken, only what is read of single objects makes sense: nothing else may be
+        asked, and no other turn begin.
+        """
         service = self.service
         service.begin(now)
         for event in events:
             self._apply(event)
+            yield 1
         service.on_time()
         for name in service.commits.overdue(service.now):
             self._give_up(name)
-        service.serve()
+        yield from service.serve()
         for pod in service.alone:
             self._warn_of_exclusive(pod, wanted=True)
         for pod in service.kept_off:

@@ -7,8 +7,6 @@ its node may be helped by any pod that leaves.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from fairlead.engine.classes import PodClass
 from fairlead.engine.core.queue import Line
 from fairlead.engine.preemption import Preemption, looks_beyond_node
@@ -53,11 +51,9 @@ class Hints:
         """Something changed that may help any unit."""
         self._anything = True
 
-    def help(self, lines: Sequence[Line], room: Room, preemption: Preemption) -> list[Line]:
-        """The held lines that what happened may have helped."""
-        if not (self._eased or self._placed or self._storage or self._budgets or self._anything):
-            return []
-        return [line for line in lines if self._helps(line, room, preemption)]
+    def __bool__(self) -> bool:
+        """Whether anything happened."""
+        return self.frees or self._placed
 
     @property
     def frees(self) -> bool:
@@ -69,7 +65,8 @@ class Hints:
         self._eased.clear()
         self._placed = self._storage = self._budgets = self._anything = False
 
-    def _helps(self, line: Line, room: Room, preemption: Preemption) -> bool:
+    def helps(self, line: Line, room: Room, preemption: Preemption) -> bool:
+        """Whether what happened may have helped a held line."""
         unit = line.head
         if self._anything or not line.classes or (self._budgets and unit.may_preempt):
             return True

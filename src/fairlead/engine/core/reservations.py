@@ -15,11 +15,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fairlead.engine import rules
 from fairlead.engine.classes import PodClass
 from fairlead.engine.core.queue import Queue
 from fairlead.engine.core.state import State
 from fairlead.engine.placement import Group, Placement, group, place_together
 from fairlead.engine.room import Reservation
+from fairlead.engine.rules import resources
 from fairlead.engine.snapshot.placed import Placed
 from fairlead.engine.units import Unit
 from fairlead.kube.pod import Pod
@@ -175,7 +177,11 @@ class Reserver:
         hardest_first = sorted(groups, key=_size, reverse=True)
         members = [(pod, each.cls) for each in hardest_first for pod in each.pods][: unit.needed]
         allowed = self._state.room.open_to(unit.id, unit.priority, unit.deadline_s, now)
-        alive = snapshot.nodes.alive if allowed is None else snapshot.nodes.alive & allowed
+        hardest = members[0][1]
+        # Where no pod that leaves can help, none needs to be thought away.
+        worth_it = rules.suited(snapshot, hardest) & resources.large_enough(snapshot, hardest)
+        if allowed is not None:
+            worth_it &= allowed
         heap: list[tuple[float, int, bool, int, int, _Step]] = []
 
         def push(slot: int, taken: int, gone: tuple[Placed, ...]) -> None:
@@ -184,7 +190,7 @@ class Reserver:
                 rank = int(snapshot.nodes.rank[slot])
                 heapq.heappush(heap, (step.time, step.unknown, not taken, rank, taken, step))
 
-        for slot in np.flatnonzero(alive).tolist():
+        for slot in np.flatnonzero(worth_it).tolist():
             push(slot, 0, ())
         gone: dict[int, tuple[Placed, ...]] = {}
         while heap:

@@ -21,13 +21,14 @@ from fairlead.engine.core.holds import Holds
 from fairlead.engine.core.queue import Line, Queue, Verdict
 from fairlead.engine.core.reservations import Reserver
 from fairlead.engine.core.state import State
-from fairlead.engine.core.turns import Turns
+from fairlead.engine.core.turns import AT_ONCE, Turns
 from fairlead.engine.evicted import is_preempted, with_its_gang
 from fairlead.engine.membership import STARTED_WITH, shown
 from fairlead.engine.placement import Placement
 from fairlead.engine.planner import Fits, Makes, Outcome, Planner, Refused
 from fairlead.engine.preemption import Preemption
 from fairlead.engine.settings import Settings
+from fairlead.engine.steps import Steps
 from fairlead.engine.units import Unit
 from fairlead.engine.victims import Victim
 from fairlead.kube.pod import Pod
@@ -159,23 +160,27 @@ class Service:
 
     # Serving
 
-    def serve(self) -> None:
+    def serve(self) -> Steps[None]:
         """Go down the order until no unit is left that may be tried and every promise holds."""
         book = self.state.book
         while True:
             if book.active:
-                self._ask_policies()
-            self.assembly.refresh(self.now, self._abandon)
-            self._wake()
+                yield self._ask_policies()
+            yield from self.assembly.refresh(self.now, self._abandon)
+            yield from self._wake()
             while (line := self.queue.next(self.now)) is not None:
-                self._serve_line(line)
-                self.assembly.refresh(self.now, self._abandon)
-                self._wake()
-            if not self._verify() and not self._reserve() and not self._spare_unwanted() and not book.stirred:
+                yield from self._serve_line(line)
+                yield from self.assembly.refresh(self.now, self._abandon)
+                yield from self._wake()
+            broken = yield from self._verify()
+            if not broken and not self._reserve() and not self._spare_unwanted() and not book.stirred:
                 break
 
-    def _ask_policies(self) -> None:
-        """Queue pods again whose policies send them elsewhere than before, or somewhere at last."""
+    def _ask_policies(self) -> int:
+        """Queue pods again whose policies send them elsewhere than before, or somewhere at last.
+
+        Returns how many.
+        """
         pods, marks = self.state.book.refresh(self.now)
         self.actions += marks
         for uid, moved in pods.items():
@@ -193,6 +198,7 @@ class Service:
                 self.state.gangs.changed[gang] = None
                 continue
             self.assembly.sent(pod, self.now)
+        return len(pods)
 
     def still_good(self, wait: Wait) -> bool:
         """Whether a unit's whole placement holds with all remaining victims gone.
@@ -216,55 +222,58 @@ class Service:
                         victims.setdefault(uid, other.victims[uid])
         return self.planner.holds(wait.placement, tuple(victims.values()), wait.unit)
 
-    def _serve_line(self, line: Line) -> None:
+    def _serve_line(self, line: Line) -> Steps[None]:
         if any(not cls.live for cls in line.classes):
             # Selectors began to read more labels: every unit's class must be found again.
             for unit in self.queue.units():
                 self.queue.drop(unit.id)
                 self.assembly.put(unit, self.now)
+                yield 1
         elif line.head.whole:
-            self._serve_gangs(line)
+            yield from self._serve_gangs(line)
         elif self.state.room.promised_to(line.head.id):
             preempt = not self._others_leaving(line.head)
-            outcome = self.planner.pod(line.head, line.classes[0], self.now, preempt=preempt)
+            outcome = yield from self.planner.pod(line.head, line.classes[0], self.now, preempt=preempt)
             if isinstance(outcome, Refused) and preempt:
                 self._unpromise(line.head.members, tell=True)
-            self._conclude(line, outcome)
+            yield from self._conclude(line, outcome)
         else:
-            self._serve_run(line)
+            yield from self._serve_run(line)
 
-    def _serve_gangs(self, line: Line) -> None:
+    def _serve_gangs(self, line: Line) -> Steps[None]:
         head = line.head
         alike = len(line.classes) == 1 and len(head.members) == head.needed
         if alike and line.classes[0].affinity is None and not self.state.room.promised_to(head.id):
-            run = line.units[: self.queue.run_length(line)]
+            run = line.units[: min(self.queue.run_length(line), AT_ONCE // head.needed)]
             if len(run) > 1:
                 placements = self.planner.gangs(line.classes[0], run, self.now)
                 for unit, placement in zip(self.queue.take(line, len(placements)), placements, strict=True):
                     self._bind(unit, placement)
+                yield len(run) * head.needed
                 if len(placements) == len(run):
                     return
         head = line.head  # those before it were placed
-        outcome = self.planner.gang(head, self.now)
+        outcome = yield from self.planner.gang(head, self.now)
         promised = self.state.room.promised_to(head.id)
         if promised and isinstance(outcome, Refused) and not self._others_leaving(head):
             # Somebody more important took it: what was promised must not be kept from the others.
             self._unpromise(head.members, tell=True)
-        self._conclude(line, outcome)
+        yield from self._conclude(line, outcome)
 
-    def _serve_run(self, line: Line) -> None:
-        left = self._turns.serve(line, self.now)
+    def _serve_run(self, line: Line) -> Steps[None]:
+        left = yield from self._turns.serve(line, self.now)
         if left is None:
             return
         line = left
-        cls, run = line.classes[0], line.units[: self.queue.run_length(line)]
+        cls, run = line.classes[0], line.units[: min(self.queue.run_length(line), AT_ONCE)]
         slots = self.planner.run(cls, run, self.now)
         placed = sum(1 for slot in slots if slot >= 0)
         for unit, slot in zip(self.queue.take(line, placed), slots, strict=False):
             self._bind(unit, ((unit.members[0], slot),))
+        yield placed
         while placed < len(run):
-            outcome = self.planner.pod(line.head, cls, self.now, full=True)
-            self._conclude(line, outcome)
+            outcome = yield from self.planner.pod(line.head, cls, self.now, full=True)
+            yield from self._conclude(line, outcome)
             if isinstance(outcome, Refused):
                 break
             placed += 1
@@ -293,7 +302,7 @@ class Service:
                     return True
         return False
 
-    def _conclude(self, line: Line, outcome: Outcome) -> None:
+    def _conclude(self, line: Line, outcome: Outcome) -> Steps[None]:
         match outcome:
             case Fits(placement):
                 (unit,) = self.queue.take(line, 1)
@@ -301,6 +310,7 @@ class Service:
             case Makes(placement, victims):
                 (unit,) = self.queue.take(line, 1)
                 self._make_room(unit, placement, victims)
+                yield len(victims)
             case Refused(rules, message, preemption):
                 verdict = Verdict(rules, message, preemption=preemption)
                 self.queue.hold(line, verdict, self.now)
@@ -311,6 +321,7 @@ class Service:
                         self._hold(pod, verdict.about(unit), unit.gang)
                         if self.state.stale_nomination(pod):
                             self.actions.append(NominatePod(pod.metadata.key, pod.metadata.uid, ""))
+                    yield len(unit.members)
                 if self.reserver.wants(line.head, self.now):
                     # At once, before those who come after it in the order take what it waits for.
                     self._reserve()
@@ -422,11 +433,14 @@ class Service:
         if action is not None:
             self.actions.append(action)
 
-    def _wake(self) -> None:
+    def _wake(self) -> Steps[None]:
         hints = self.state.hints
-        for line in hints.help(self.queue.held(), self.state.room, self.preemption):
-            self.queue.wake(line, self.now, early=hints.frees)
-        self.state.hints.clear()
+        if hints:
+            for line in self.queue.held():
+                if hints.helps(line, self.state.room, self.preemption):
+                    self.queue.wake(line, self.now, early=hints.frees)
+                yield 1
+        hints.clear()
 
     # Promises
 
@@ -437,7 +451,7 @@ class Service:
             self.state.hints.anything()
         return opened
 
-    def _verify(self) -> bool:
+    def _verify(self) -> Steps[bool]:
         """Give up promises that no longer hold; whether there were any."""
         room = self.state.room
         epoch, read = self._verified
@@ -449,6 +463,7 @@ class Service:
             if not self.still_good(wait):
                 self._release(wait)
                 broken = True
+            yield len(wait.placement)
         self._verified = (room.epoch, len(room.log))
         return broken
 

@@ -14,13 +14,14 @@ from fairlead.engine.core.queue import Line, Queue
 from fairlead.engine.placement import Placement
 from fairlead.engine.planner import Planner
 from fairlead.engine.room import Room
+from fairlead.engine.steps import Steps
 from fairlead.engine.units import Unit
 
-__all__ = ["Turns"]
+__all__ = ["AT_ONCE", "Turns"]
 
 # How many pods are placed in one go: few at first, because they are looked up for nothing where there is
-# no room, then twice as many each time that there was.
-_FEW, _MANY = 64, 16_384
+# no room, then twice as many each time that there was; never so many that others wait long for the process.
+_FEW, AT_ONCE = 64, 1024
 
 
 class Turns:
@@ -44,7 +45,7 @@ class Turns:
         """Somebody was placed, in turns or not."""
         self._worth_it = True
 
-    def serve(self, line: Line, now: float) -> Line | None:
+    def serve(self, line: Line, now: float) -> Steps[Line | None]:
         """Place the next pods, up to the first that finds no room.
 
         Nothing may be promised or reserved, which makes the room differ from unit to unit, and no unit be
@@ -69,8 +70,9 @@ class Turns:
             for (_, unit), slot in zip(placed, slots, strict=True):
                 self._bind(unit, ((unit.members[0], slot),))
             all_placed = len(placed) == len(turns)
-            self._number = min(2 * self._number, _MANY) if all_placed else _FEW
+            self._number = min(2 * self._number, AT_ONCE) if all_placed else _FEW
             line = placed[-1][0]
+            yield len(turns)
             if self._queue.next(now) is not line:
                 return None
             if not all_placed:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fairlead.engine.classes import PodClass
     from fairlead.engine.snapshot.snapshot import Snapshot
 
-__all__ = ["concerns", "find", "find_without", "fits", "short"]
+__all__ = ["concerns", "find", "find_without", "fits", "large_enough", "short"]
 
 
 def concerns(cls: PodClass) -> bool:
@@ -50,6 +50,14 @@ def enough(snapshot: Snapshot, row: int, amount: int) -> Bools:
     nodes = snapshot.nodes
     free: Bools = nodes.alloc[row] - nodes.used[row] >= amount
     return free
+
+
+def large_enough(snapshot: Snapshot, cls: PodClass) -> Bools:
+    """Per slot: whether the node would have enough of everything with no pod on it."""
+    enough_of_all = snapshot.nodes.alive.copy()
+    for row, amount in cls.row_amounts:
+        enough_of_all &= snapshot.nodes.alloc[row] >= amount
+    return enough_of_all
 
 
 def fits(snapshot: Snapshot, cls: PodClass, slot: int) -> bool:
