@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+
 from support.manifests import config_map
 from support.tenancy import Tenancy
 
@@ -160,11 +162,19 @@ class TestTypesThatChange:
 
 class TestDependencies:
     def test_what_was_declared_is_waited_for(self, tenancy: Tenancy) -> None:
-        tenancy.cluster.add_nodes(1, pods=10)
         tenancy.write_types(objects=[JOB], dependsOn={"Deployment/${name}": ["Job/${name}-migrate"]})
-        done = tenancy.run("create", "-t", "small", "--name", "a")
-        assert done.returncode == 0, done.stderr
-        assert "Deployment/a waits for Job/a-migrate: it has not completed" in done.stderr
+        with subprocess.Popen(
+            tenancy.arguments("create", "-t", "small", "--name", "a"),
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
+        ) as command:
+            assert command.stderr is not None
+            told = "Deployment/a waits for Job/a-migrate: it has not completed"
+            assert any(told in line for line in command.stderr)
+            tenancy.cluster.add_nodes(1, pods=10)  # without a node the Job could not complete
+            rest = command.stderr.read()
+        assert command.returncode == 0, rest
         made = tenancy.objects("a")
         completed = made["Job/a-migrate"]["status"]["completionTime"]
         assert completed <= made["Deployment/a"]["metadata"]["creationTimestamp"]
