@@ -376,7 +376,7 @@ def looks_beyond_node(cls: PodClass) -> bool:
         or cls.anti
         or cls.spread
         or cls.facts.volumes
-        or any(term.total for term in cls.repelled_by)
+        or any(tally.total for tally, _ in cls.repelling())
     )
 
 

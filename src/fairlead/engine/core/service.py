@@ -99,7 +99,7 @@ class Service:
 
     def forget(self, uid: str) -> None:
         """A pod does not wait any more: it is placed, finished or gone."""
-        self.queue.drop(f"pod:{uid}")
+        self.assembly.drop(f"pod:{uid}")
         self.evictions.drop(f"pod:{uid}")
         self.holds.forget(uid)
         self.assembly.failures.pop(f"pod:{uid}", None)

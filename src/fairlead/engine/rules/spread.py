@@ -66,6 +66,8 @@ def skewed(snapshot: Snapshot, cls: PodClass, constraint: Spread) -> Bools:
 def domain_counts(snapshot: Snapshot, cls: PodClass, constraint: Spread) -> tuple[Ints, Bools]:
     """Per domain: the matching pods on counted nodes, and whether any counted node is in it."""
     nodes, tally = snapshot.nodes, constraint.tally
+    if tally is not None:
+        tally.catch_up()
     column = nodes.column(constraint.key)
     known = cls.spread_cache.get(constraint)
     if known is None or known.nodes_version != nodes.version:
