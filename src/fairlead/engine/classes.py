@@ -67,6 +67,9 @@ class PodClass:
     `repelled_by` and `drawn_by` the terms of others that speak of its pods. `shape` is all that nodes
     themselves and their resources are asked for.
 
+    `demands` are the kinds of demands that its pods make on other pods (``require``, ``repel``, ``spread``);
+    to ask for them does not need the terms themselves.
+
     Loose terms, whose selector demands no label outright, are in none of these: `loose` names those of its
     pods, `carriers` counts its pods among those that carry the same, `tallies` keeps what its other terms
     read, and `repelling` and `drawing` include the loose terms of other pods that speak of its pods.
@@ -80,6 +83,7 @@ class PodClass:
         "compile",
         "compiled",
         "counted_by",
+        "demands",
         "deniable",
         "drawn_by",
         "exclusive",
@@ -133,6 +137,7 @@ class PodClass:
     soft_version: int
     own_constraints: bool
     loose: tuple[bytes, ...]
+    demands: frozenset[str]
     compiled: OwnTerms | None
     compile: Callable[[PodClass], OwnTerms]
     signature: tuple[str, tuple[tuple[str, str], ...]]

@@ -144,7 +144,7 @@ def test_what_followed_events_answers_like_what_was_made_from_scratch(
     monkeypatch.setattr(loose_terms, "_LOG_KEPT", 6)
     monkeypatch.setattr(loose_terms, "_VIEWS_KEPT", 5)
     monkeypatch.setattr(deferred, "_KEPT", 6)
-    monkeypatch.setattr("fairlead.engine.snapshot.registry._DEFERRED_KEPT", 4)
+    monkeypatch.setattr("fairlead.engine.snapshot.registry._COUNTS_KEPT", 256)
     for seed in range(count(8, 100)):
         rng = random.Random(seed)
         templates = [a_template(rng) for _ in range(8)]

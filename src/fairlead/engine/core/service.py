@@ -236,7 +236,7 @@ class Service:
     def _serve_gangs(self, line: Line) -> None:
         head = line.head
         alike = len(line.classes) == 1 and len(head.members) == head.needed
-        if alike and line.classes[0].affinity is None and not self.state.room.promised_to(head.id):
+        if alike and "require" not in line.classes[0].demands and not self.state.room.promised_to(head.id):
             run = line.units[: self.queue.run_length(line)]
             if len(run) > 1:
                 placements = self.planner.gangs(line.classes[0], run, self.now)

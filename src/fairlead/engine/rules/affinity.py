@@ -24,7 +24,7 @@ __all__ = ["concerns", "find", "fits"]
 
 def concerns(cls: PodClass) -> bool:
     """Whether the rule has anything to say of the class."""
-    return cls.affinity is not None or bool(cls.anti) or bool(cls.repelling())
+    return "require" in cls.demands or "repel" in cls.demands or bool(cls.repelling())
 
 
 def find(snapshot: Snapshot, cls: PodClass) -> Iterator[Finding]:

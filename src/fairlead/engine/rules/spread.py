@@ -26,7 +26,7 @@ __all__ = ["concerns", "counted_nodes", "domain_counts", "find", "fits"]
 
 def concerns(cls: PodClass) -> bool:
     """Whether the rule has anything to say of the class."""
-    return bool(cls.spread)
+    return "spread" in cls.demands
 
 
 def find(snapshot: Snapshot, cls: PodClass) -> Iterator[Finding]:

@@ -48,9 +48,9 @@ from fairlead.policy.names import CAPACITY_ANNOTATION
 
 __all__ = ["Classes"]
 
-# Tallies of selectors without an equality label, each with a number per slot, that are kept for classes that
-# were asked about last; those of others are found again when needed.
-_DEFERRED_KEPT = 1024
+# How many numbers (one per slot) tallies of selectors without an equality label may have in all: 32 MB. Those
+# of the classes that were asked about longest ago are given up, and found again when needed.
+_COUNTS_KEPT = 2**22
 
 
 class Classes:
@@ -91,8 +91,9 @@ class Classes:
         self._carried_by_label: Index[tuple[str, str], Carried] = Index()
         self.placed_terms = PlacedTerms(nodes, namespaces)
         self.logs = PlacementLogs()
-        # Classes with loose terms whose own terms were compiled, by serial, and how many tallies that took.
-        self._compiled: dict[int, tuple[weakref.ref[PodClass], int]] = {}
+        self._deferred: weakref.WeakSet[Deferred] = weakref.WeakSet()
+        # Classes with loose terms whose own terms were compiled, by serial, the one asked longest ago first.
+        self._compiled: dict[int, weakref.ref[PodClass]] = {}
 
     # Finding
 
@@ -159,6 +160,7 @@ class Classes:
             label = next(filter(None, (equality(each.selector) for each in selectors)), None)
             if label is None:
                 found = Deferred(self.nodes, selectors, live_only=live_only, source=self)
+                self._deferred.add(found)
             else:
                 found = Selected(self.nodes, selectors, live_only=live_only)
                 self._selected_by_label.add(label, found)
@@ -304,6 +306,9 @@ class Classes:
             if selector is not None and not selector.empty and is_loose(selector)
         ]
         cls.loose = tuple(dict.fromkeys((*(name for name, _ in carried), *spread)))
+        hard = any(each.when_unsatisfiable == "DoNotSchedule" for each, _ in constraints)
+        kinds = {term.kind for term in terms if term.kind != "prefer"}
+        cls.demands = frozenset((*kinds, "spread") if hard else kinds)
         cls.carriers = None
         if carried:
             like = Pod(ObjectMeta(namespace=cls.namespace, labels=cls.labels), cls.facts.spec)
@@ -314,12 +319,9 @@ class Classes:
         like = Pod(ObjectMeta(cls.pod_name, cls.namespace, labels=cls.labels), cls.facts.spec)
         terms, constraints = tuple(affinity_terms(like)), tuple(_constraints(like))
         cls.compiled = self._own(cls, terms, constraints)
-        self._compiled[cls.serial] = (weakref.ref(cls), len(cls.loose))
-        kept = sum(number for _, number in self._compiled.values())
-        while kept > _DEFERRED_KEPT and len(self._compiled) > 1:
-            other, number = self._compiled.pop(next(iter(self._compiled)))
-            kept -= number
-            found = other()
+        self._compiled[cls.serial] = weakref.ref(cls)
+        while len(self._deferred) * self.nodes.capacity > _COUNTS_KEPT and len(self._compiled) > 1:
+            found = self._compiled.pop(next(iter(self._compiled)))()
             if found is not None:
                 self._release(found)
         return cls.compiled
