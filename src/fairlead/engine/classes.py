@@ -11,8 +11,13 @@ selector appears, the classes are split: those with `live` unset must be asked f
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from fairlead.engine.requests import Requests
 from fairlead.engine.snapshot.counts import Carried, Selected, Spread, SpreadCounts, Tally
+from fairlead.engine.snapshot.deferred import Deferred
+from fairlead.engine.snapshot.loose_terms import Carriers, PlacedTerms, SparseTally
 from fairlead.engine.snapshot.masks import NodeMask
 from fairlead.engine.snapshot.nodes import Ints
 from fairlead.engine.snapshot.specs import UNIQUE_LABELS, SpecFacts
@@ -21,6 +26,7 @@ from fairlead.kube.meta import OwnerReference
 from fairlead.kube.pod import Pod
 
 __all__ = [
+    "OwnTerms",
     "PodClass",
     "belongs_to_node",
     "class_key",
@@ -34,6 +40,25 @@ _MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 SPREADING_OWNERS = (("apps/v1", "ReplicaSet"), ("apps/v1", "StatefulSet"), ("v1", "ReplicationController"))
 
 
+@dataclass(slots=True, eq=False)
+class OwnTerms:
+    """What pods of a class demand of and prefer in other pods: needed only while some of them wait.
+
+    `soft` are the spread constraints that need not hold. `repels_itself`, `draws_itself`: whether a loose
+    term of the class, once one of its pods is placed, speaks of the others.
+    """
+
+    affinity: Selected | None
+    affinity_keys: tuple[str, ...]
+    affinity_matches_self: bool
+    anti: tuple[tuple[Selected, str], ...]
+    preferred: tuple[tuple[Selected, str, int], ...]
+    spread: tuple[Spread, ...]
+    soft: tuple[Spread, ...]
+    repels_itself: bool
+    draws_itself: bool
+
+
 class PodClass:
     """A class. Everything here is for reading; `Classes` and the snapshot keep it up to date.
 
@@ -41,17 +66,24 @@ class PodClass:
     `counted_by` are the tallies its pods count in, `carries` the terms its pods bring along,
     `repelled_by` and `drawn_by` the terms of others that speak of its pods. `shape` is all that nodes
     themselves and their resources are asked for.
+
+    `demands` are the kinds of demands that its pods make on other pods (``require``, ``repel``, ``spread``);
+    to ask for them does not need the terms themselves.
+
+    Loose terms, whose selector demands no label outright, are in none of these: `loose` names those of its
+    pods, `carriers` counts its pods among those that carry the same, `tallies` keeps what its other terms
+    read, and `repelling` and `drawing` include the loose terms of other pods that speak of its pods.
     """
 
     __slots__ = (
         "__weakref__",
-        "affinity",
-        "affinity_keys",
-        "affinity_matches_self",
         "amounts",
-        "anti",
+        "carriers",
         "carries",
+        "compile",
+        "compiled",
         "counted_by",
+        "demands",
         "deniable",
         "drawn_by",
         "exclusive",
@@ -60,6 +92,7 @@ class PodClass:
         "labels",
         "leaving",
         "live",
+        "loose",
         "namespace",
         "node_mask",
         "node_name",
@@ -67,20 +100,21 @@ class PodClass:
         "own_constraints",
         "owner",
         "owner_references",
+        "placed_terms",
         "pod_name",
         "pod_uid",
         "ports",
-        "preferred",
         "preferred_nodes",
         "repelled_by",
         "row_amounts",
         "serial",
         "shape",
         "shared",
+        "signature",
         "soft",
         "soft_version",
-        "spread",
         "spread_cache",
+        "tallies",
         "tolerance",
         "where",
     )
@@ -98,16 +132,18 @@ class PodClass:
     preferred_nodes: tuple[tuple[NodeMask, int], ...]
     tolerance: Tolerance
     ports: tuple[Tally, ...]
-    spread: tuple[Spread, ...]
     spread_cache: dict[Spread, SpreadCounts]
     soft: tuple[Spread, ...]
     soft_version: int
     own_constraints: bool
-    affinity: Selected | None
-    affinity_keys: tuple[str, ...]
-    affinity_matches_self: bool
-    anti: tuple[tuple[Selected, str], ...]
-    preferred: tuple[tuple[Selected, str, int], ...]
+    loose: tuple[bytes, ...]
+    demands: frozenset[str]
+    compiled: OwnTerms | None
+    compile: Callable[[PodClass], OwnTerms]
+    signature: tuple[str, tuple[tuple[str, str], ...]]
+    tallies: tuple[Selected, ...]
+    placed_terms: PlacedTerms
+    carriers: Carriers | None
     carries: tuple[Carried, ...]
     counted_by: list[Selected]
     repelled_by: list[Carried]
@@ -128,6 +164,59 @@ class PodClass:
     def requests(self) -> Requests:
         """What each pod of the class asks for."""
         return self.facts.requests
+
+    @property
+    def own(self) -> OwnTerms:
+        """What its pods demand of and prefer in other pods; where `loose`, found when first asked for."""
+        return self.compiled if self.compiled is not None else self.compile(self)
+
+    @property
+    def affinity(self) -> Selected | None:
+        """The pods that its pods must be near, over each of `affinity_keys`."""
+        return self.own.affinity
+
+    @property
+    def affinity_keys(self) -> tuple[str, ...]:
+        """See `affinity`."""
+        return self.own.affinity_keys
+
+    @property
+    def affinity_matches_self(self) -> bool:
+        """Whether its own pods are among those that they must be near."""
+        return self.own.affinity_matches_self
+
+    @property
+    def anti(self) -> tuple[tuple[Selected, str], ...]:
+        """The pods that its pods must not be near, and over which topology."""
+        return self.own.anti
+
+    @property
+    def preferred(self) -> tuple[tuple[Selected, str, int], ...]:
+        """The pods that its pods would rather be near, over which topology, and how much."""
+        return self.own.preferred
+
+    @property
+    def spread(self) -> tuple[Spread, ...]:
+        """Its spread constraints that must hold."""
+        return self.own.spread
+
+    def repelling(self) -> list[tuple[Tally | SparseTally, str]]:
+        """Where pods are whose required anti-affinity speaks of its pods, and over which topology."""
+        found: list[tuple[Tally | SparseTally, str]] = [(each, each.key) for each in self.repelled_by]
+        found += self.placed_terms.repelling(self.signature)
+        return found
+
+    def drawing(self) -> list[tuple[Tally | SparseTally, str, int]]:
+        """Where pods are whose affinity, preferred or required, speaks of its pods; the weight comes last."""
+        found: list[tuple[Tally | SparseTally, str, int]] = [
+            (each, each.key, each.weight) for each in self.drawn_by
+        ]
+        found += [(tally, key, 1) for tally, key in self.placed_terms.drawing(self.signature)]
+        return found
+
+    def is_counted_by(self, tally: Selected | None) -> bool:
+        """Whether a tally counts its pods."""
+        return tally.counts_class(self) if isinstance(tally, Deferred) else tally in self.counted_by
 
 
 def class_key(

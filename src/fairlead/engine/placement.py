@@ -114,7 +114,7 @@ def _mutual_keys(groups: Sequence[Group]) -> list[str]:
     keys: dict[str, None] = {}
     for each in groups:
         tally = each.cls.affinity
-        if tally is not None and any(tally in other.cls.counted_by for other in groups):
+        if tally is not None and any(other.cls.is_counted_by(tally) for other in groups):
             keys.update(dict.fromkeys(each.cls.affinity_keys))
     return list(keys)
 

@@ -388,13 +388,7 @@ class Preemption:
 
 def looks_beyond_node(cls: PodClass) -> bool:
     """Whether what happens on one node can change the verdict on another for the class."""
-    return bool(
-        cls.affinity is not None
-        or cls.anti
-        or cls.spread
-        or cls.facts.volumes
-        or any(term.total for term in cls.repelled_by)
-    )
+    return bool(cls.demands or cls.facts.volumes or any(tally.total for tally, _ in cls.repelling()))
 
 
 def _statically_fits(room: Room, cls: PodClass, slot: int) -> bool:

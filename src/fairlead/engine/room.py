@@ -226,14 +226,14 @@ class Room:
         """Whether a pod of the class fits on a node, with the nominated pods there and without them."""
         if not self.snapshot.fits(cls, slot):
             return False
-        if cls.affinity is None or not self.nominations:
+        if "require" not in cls.demands or not self.nominations:
             return True
         with self._without_nominated():
             return self.snapshot.fits(cls, slot)
 
     def without_nominated(self, cls: PodClass) -> Bools | None:
         """Where a class fits with no nominated pod there; None when that makes no difference."""
-        if cls.affinity is None or not self.nominations:
+        if "require" not in cls.demands or not self.nominations:
             return None
         with self._without_nominated():
             return self.snapshot.feasible(cls).copy()

@@ -14,10 +14,12 @@ from fairlead.engine.core.commits import Commits
 from fairlead.engine.core.evictions import Evictions
 from fairlead.engine.core.queue import Queue, Verdict
 from fairlead.engine.core.state import State
+from fairlead.engine.core.term_limit import TermLimit
 from fairlead.engine.gangs import Gang
 from fairlead.engine.membership import shown
 from fairlead.engine.order import Stage
 from fairlead.engine.placement import group
+from fairlead.engine.rules import loose_terms
 from fairlead.engine.steps import Steps
 from fairlead.engine.units import Unit, gang_unit, pod_unit
 from fairlead.errors import BadObject
@@ -48,6 +50,7 @@ class Assembly:
         self._evictions = evictions
         self._commits = commits
         self._hold = hold
+        self._limit = TermLimit(state.snapshot.classes.placed_terms)
         self._settling: dict[str, float] = {}  # gang → when its size is believed
         self.failures: dict[str, int] = {}  # unit id → how often in a row what it was given came to nothing
 
@@ -91,6 +94,17 @@ class Assembly:
                 gang = gangs.get(name)
                 self._refresh(name, gang, now, abandon)
                 yield 1 + len(gang.pending) if gang is not None else 1
+        for unit, admitted in self._limit.settle():
+            if admitted:
+                self.put(unit, now)
+            else:
+                self._set_aside(unit, abandon)
+            yield len(unit.members)
+
+    def drop(self, unit_id: str) -> None:
+        """A unit waits no more."""
+        self._queue.drop(unit_id)
+        self._limit.drop(unit_id)
 
     def put(self, unit: Unit, now: float) -> None:
         """Queue a unit, or bring what is queued up to date; one that makes no sense is held by itself."""
@@ -99,9 +113,13 @@ class Assembly:
                 unit = replace(unit, members=tuple(map(self._state.planned, unit.members)))
             groups = group(self._state.room, unit.members)
         except BadObject as error:
-            self._queue.drop(unit.id)
+            self.drop(unit.id)
             for pod in unit.members:
                 self._hold(pod, Verdict(frozenset(), str(error)), unit.gang)
+            return
+        terms = tuple(dict.fromkeys(term for each in groups for term in each.cls.loose))
+        if not self._limit.admits(unit, unit.members[0].metadata.namespace, terms):
+            self._queue.drop(unit.id)
             return
         if self._state.room.nominations:
             for pod in unit.members:
@@ -127,6 +145,15 @@ class Assembly:
             for pod in unit.members:
                 self._hold(pod, line.verdict.about(unit), unit.gang, fresh=False)
 
+    def _set_aside(self, unit: Unit, abandon: Callable[[str], None]) -> None:
+        """Hold a unit whose terms are too many for its namespace; another node would not help it."""
+        abandon(unit.id)
+        self._queue.drop(unit.id)
+        namespace = unit.members[0].metadata.namespace
+        verdict = Verdict(frozenset((loose_terms.NAME,)), loose_terms.words(namespace), unschedulable=False)
+        for pod in unit.members:
+            self._hold(pod, verdict.about(unit), unit.gang)
+
     def _refresh(self, name: str, gang: Gang | None, now: float, abandon: Callable[[str], None]) -> None:
         self._settling.pop(name, None)
         unit_id = f"gang:{name}"
@@ -137,7 +164,7 @@ class Assembly:
                 return
             abandon(unit_id)
         if gang is None or not gang.pending:
-            self._queue.drop(unit_id)
+            self.drop(unit_id)
         if gang is None:
             self._commits.end(name)
             self.failures.pop(unit_id, None)
@@ -145,7 +172,7 @@ class Assembly:
         self._track_commit(gang, now)
         started = gang.latched or (bool(gang.running) and not gang.needed)
         if started and not gang.evicted:
-            self._queue.drop(unit_id)
+            self.drop(unit_id)
             for index, pod in enumerate(gang.pending):
                 if f"pod:{pod.metadata.uid}" not in self._evictions:
                     order = self._state.settings.order
@@ -155,18 +182,18 @@ class Assembly:
         for pod in (*gang.pending, *gang.outdated):
             # It stood alone while the gang ran. What it was promised then is not what the gang needs.
             abandon(f"pod:{pod.metadata.uid}")
-            self._queue.drop(f"pod:{pod.metadata.uid}")
+            self.drop(f"pod:{pod.metadata.uid}")
         if not gang.pending:
             return
         self._wait_for(gang.outdated, gang, "members of a newer revision count instead of this one")
         if gang.evicted:
-            self._queue.drop(unit_id)
+            self.drop(unit_id)
             self._wait_for(gang.pending, gang, "it is being evicted, and starts again as a whole")
         elif gang.lacks:
-            self._queue.drop(unit_id)
+            self.drop(unit_id)
             self._wait_for(gang.pending, gang, f"its PodGroup ({gang.lacks}) does not exist")
         elif gang.missing():
-            self._queue.drop(unit_id)
+            self.drop(unit_id)
             message = f"{gang.present} of {gang.minimum} members are there"
             if gang.unusable:
                 message += f"; {len(gang.unusable)} cannot be used: {gang.unusable[0]}"
@@ -174,7 +201,7 @@ class Assembly:
                 message += f"; {gang.advice}"
             self._wait_for(gang.pending, gang, message)
         elif gang.settles_at > now:
-            self._queue.drop(unit_id)
+            self.drop(unit_id)
             self._settling[name] = gang.settles_at
             self._wait_for(gang.pending, gang, "waiting for its size to settle")
         else:

@@ -87,7 +87,7 @@ class Hints:
 
 def wants_company(cls: PodClass) -> bool:
     """Whether a pod that is placed somewhere may help a pod of the class: it wants company, or evenness."""
-    return cls.affinity is not None or bool(cls.spread)
+    return "require" in cls.demands or "spread" in cls.demands
 
 
 def _could_take(cls: PodClass, slot: int, priority: int | None, room: Room, preemption: Preemption) -> bool:

@@ -100,7 +100,7 @@ class Service:
 
     def forget(self, uid: str) -> None:
         """A pod does not wait any more: it is placed, finished or gone."""
-        self.queue.drop(f"pod:{uid}")
+        self.assembly.drop(f"pod:{uid}")
         self.evictions.drop(f"pod:{uid}")
         self.holds.forget(uid)
         self.assembly.failures.pop(f"pod:{uid}", None)
@@ -243,7 +243,7 @@ class Service:
     def _serve_gangs(self, line: Line) -> Steps[None]:
         head = line.head
         alike = len(line.classes) == 1 and len(head.members) == head.needed
-        if alike and line.classes[0].affinity is None and not self.state.room.promised_to(head.id):
+        if alike and "require" not in line.classes[0].demands and not self.state.room.promised_to(head.id):
             run = line.units[: min(self.queue.run_length(line), AT_ONCE // head.needed)]
             if len(run) > 1:
                 placements = self.planner.gangs(line.classes[0], run, self.now)

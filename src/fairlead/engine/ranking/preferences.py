@@ -84,13 +84,14 @@ def _soft_taints(snapshot: Snapshot, cls: PodClass, mask: Bools) -> Ints:
 
 
 def _likes_pods(snapshot: Snapshot, cls: PodClass) -> bool:
-    return bool(cls.preferred) or any(carried.total for carried in cls.drawn_by)
+    return bool(cls.preferred) or any(tally.total for tally, _, _ in cls.drawing())
 
 
 def _pod_affinity(snapshot: Snapshot, cls: PodClass, mask: Bools) -> Ints:
     weights: Ints = np.zeros(snapshot.nodes.capacity, np.int64)
-    terms = [(tally, key, weight) for tally, key, weight in cls.preferred]
-    for tally, key, weight in (*terms, *((carried, carried.key, carried.weight) for carried in cls.drawn_by)):
+    for own, _, _ in cls.preferred:
+        own.catch_up()
+    for tally, key, weight in (*cls.preferred, *cls.drawing()):
         if tally.total:
             column = snapshot.nodes.column(key)
             weights += weight * tally.by_domain(column)[column.ids]
@@ -107,11 +108,12 @@ def _spreads_softly(snapshot: Snapshot, cls: PodClass) -> bool:
 
 def soft_constraints(snapshot: Snapshot, cls: PodClass) -> tuple[Spread, ...]:
     """The class's own soft constraints or, when it has no constraint at all, its owner's defaults."""
+    if cls.own_constraints:
+        return cls.own.soft
     if cls.soft_version != snapshot.owners.version:
         cls.soft_version = snapshot.owners.version
-        if not cls.own_constraints:
-            selector = snapshot.owners.selector(cls.namespace, cls.labels, cls.owner)
-            cls.soft = () if selector.empty else snapshot.classes.default_spread(cls, selector)
+        selector = snapshot.owners.selector(cls.namespace, cls.labels, cls.owner)
+        cls.soft = () if selector.empty else snapshot.classes.default_spread(cls, selector)
     return cls.soft
 
 
@@ -126,6 +128,8 @@ def _soft_spread(snapshot: Snapshot, cls: PodClass, mask: Bools) -> Ints:
     ranked = mask & ~ignored
     crowding: Ints = np.zeros(nodes.capacity, np.int64)
     for constraint in constraints:
+        if constraint.tally is not None:
+            constraint.tally.catch_up()
         column = nodes.column(constraint.key)
         there = column.ids >= 0
         if constraint.key == HOSTNAME:
@@ -185,14 +189,15 @@ def _never(snapshot: Snapshot, cls: PodClass) -> bool:
 
 
 def _likes_its_own(snapshot: Snapshot, cls: PodClass) -> bool:
-    own = cls.counted_by
-    return any(tally in own for tally, _, _ in cls.preferred) or any(
-        carried in cls.carries for carried in cls.drawn_by
+    return (
+        any(cls.is_counted_by(tally) for tally, _, _ in cls.preferred)
+        or any(carried in cls.carries for carried in cls.drawn_by)
+        or cls.own.draws_itself
     )
 
 
 def _spreads_its_own(snapshot: Snapshot, cls: PodClass) -> bool:
-    return any(constraint.tally in cls.counted_by for constraint in soft_constraints(snapshot, cls))
+    return any(cls.is_counted_by(constraint.tally) for constraint in soft_constraints(snapshot, cls))
 
 
 _PARTS = (

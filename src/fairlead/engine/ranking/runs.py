@@ -92,7 +92,7 @@ def _is_simple(snapshot: Snapshot, cls: PodClass) -> bool:
     """
     return (
         not cls.facts.volumes
-        and not cls.drawn_by
+        and not cls.drawing()
         and rules.rejection(snapshot, cls) is None
         and not _takes_node(cls)
         and not cls.exclusive
@@ -250,14 +250,14 @@ def _moving(
 
 def _rules_that_move(cls: PodClass) -> list[rules.Rule]:
     """The rules whose verdict on other nodes a placement of the class itself changes."""
-    own = cls.counted_by
     moving = []
-    if any(constraint.tally in own for constraint in cls.spread):
+    if any(cls.is_counted_by(constraint.tally) for constraint in cls.spread):
         moving.append("PodTopologySpread")
     if (
-        (cls.affinity is not None and cls.affinity in own)
-        or any(tally in own for tally, _ in cls.anti)
+        (cls.affinity is not None and cls.is_counted_by(cls.affinity))
+        or any(cls.is_counted_by(tally) for tally, _ in cls.anti)
         or any(carried in cls.carries for carried in cls.repelled_by)
+        or cls.own.repels_itself
     ):
         moving.append("InterPodAffinity")
     return [rule for rule in rules.ORDER if rule.name in moving]

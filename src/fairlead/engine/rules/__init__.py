@@ -17,6 +17,7 @@ from fairlead.engine.rules import (
     exclusive,
     features,
     gates,
+    loose_terms,
     node_affinity,
     node_name,
     ports,
@@ -80,6 +81,7 @@ _OF_PODS = tuple(rule for rule in ORDER if rule not in _OF_NODES and rule.name !
 _REJECTIONS: tuple[Callable[[Snapshot, PodClass], Rejection | None], ...] = (
     gates.reject_gated,
     gates.reject_unsupported,
+    loose_terms.reject,
     node_affinity.reject,
     volume_restrictions.reject,
     volume_binding.reject,

@@ -24,32 +24,35 @@ __all__ = ["concerns", "find", "fits"]
 
 def concerns(cls: PodClass) -> bool:
     """Whether the rule has anything to say of the class."""
-    return cls.affinity is not None or bool(cls.anti) or bool(cls.repelled_by)
+    return "require" in cls.demands or "repel" in cls.demands or bool(cls.repelling())
 
 
 def find(snapshot: Snapshot, cls: PodClass) -> Iterator[Finding]:
     """Where the rule refuses the class, and why; of its three demands the first unmet one speaks."""
     nodes = snapshot.nodes
     said = np.zeros(nodes.capacity, np.bool_)
-    if cls.affinity is not None:
+    affinity = cls.affinity
+    if affinity is not None:
+        affinity.catch_up()
         lacking = np.zeros(nodes.capacity, np.bool_)
         alone = np.zeros(nodes.capacity, np.bool_)
         for key in cls.affinity_keys:
             column = nodes.column(key)
             lacking |= column.ids < 0
-            alone |= cls.affinity.by_domain(column)[column.ids] <= 0
+            alone |= affinity.by_domain(column)[column.ids] <= 0
         said = lacking if _is_first(snapshot, cls) else lacking | alone
         yield Finding(AffinityUnmet(), said, unresolvable=True)
     against = np.zeros(nodes.capacity, np.bool_)
     for tally, key in cls.anti:
+        tally.catch_up()
         column = nodes.column(key)
         against |= tally.by_domain(column)[column.ids] > 0
     yield Finding(AntiAffinityUnmet(), against & ~said)
     said = said | against
     repelled = np.zeros(nodes.capacity, np.bool_)
-    for carried in cls.repelled_by:
+    for carried, key in cls.repelling():
         if carried.total:
-            column = nodes.column(carried.key)
+            column = nodes.column(key)
             repelled |= carried.by_domain(column)[column.ids] > 0
     yield Finding(Repelled(), repelled & ~said)
 
@@ -57,17 +60,21 @@ def find(snapshot: Snapshot, cls: PodClass) -> Iterator[Finding]:
 def fits(snapshot: Snapshot, cls: PodClass, slot: int) -> bool:
     """Whether the rule lets the class onto one node."""
     nodes = snapshot.nodes
-    if cls.affinity is not None:
+    affinity = cls.affinity
+    if affinity is not None:
+        affinity.catch_up()
         alone = False
         for key in cls.affinity_keys:
             column = nodes.column(key)
             domain = column.ids[slot]
             if domain < 0:
                 return False
-            alone = alone or cls.affinity.by_domain(column)[domain] <= 0
+            alone = alone or affinity.by_domain(column)[domain] <= 0
         if alone and not _is_first(snapshot, cls):
             return False
-    for tally, key in (*cls.anti, *((carried, carried.key) for carried in cls.repelled_by)):
+    for own, _ in cls.anti:
+        own.catch_up()
+    for tally, key in (*cls.anti, *cls.repelling()):
         if tally.total:
             column = nodes.column(key)
             if tally.by_domain(column)[column.ids[slot]] > 0:
@@ -76,9 +83,11 @@ def fits(snapshot: Snapshot, cls: PodClass, slot: int) -> bool:
 
 
 def _is_first(snapshot: Snapshot, cls: PodClass) -> bool:
-    assert cls.affinity is not None
+    """Whether no pod that it must be near is there; `cls.affinity` has caught up."""
+    affinity = cls.affinity
+    assert affinity is not None
     if not cls.affinity_matches_self:
         return False
-    return not cls.affinity.total or not any(
-        cls.affinity.by_domain(snapshot.nodes.column(key)).any() for key in cls.affinity_keys
+    return not affinity.total or not any(
+        affinity.by_domain(snapshot.nodes.column(key)).any() for key in cls.affinity_keys
     )

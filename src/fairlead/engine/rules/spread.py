@@ -26,7 +26,7 @@ __all__ = ["concerns", "counted_nodes", "domain_counts", "find", "fits"]
 
 def concerns(cls: PodClass) -> bool:
     """Whether the rule has anything to say of the class."""
-    return bool(cls.spread)
+    return "spread" in cls.demands
 
 
 def find(snapshot: Snapshot, cls: PodClass) -> Iterator[Finding]:
@@ -66,6 +66,8 @@ def skewed(snapshot: Snapshot, cls: PodClass, constraint: Spread) -> Bools:
 def domain_counts(snapshot: Snapshot, cls: PodClass, constraint: Spread) -> tuple[Ints, Bools]:
     """Per domain: the matching pods on counted nodes, and whether any counted node is in it."""
     nodes, tally = snapshot.nodes, constraint.tally
+    if tally is not None:
+        tally.catch_up()
     column = nodes.column(constraint.key)
     known = cls.spread_cache.get(constraint)
     if known is None or known.nodes_version != nodes.version:

@@ -2,20 +2,24 @@
 
 A `Tally` counts per slot either the pods that some selector matches (`Selected`), or the pods that
 carry some affinity term themselves (`Carried`), which is how a pod that is already there keeps others
-away or draws them near. Counts per topology domain follow from a tally and a label column; they are
+away or draws them near. Terms whose selector demands no label outright are counted elsewhere
+(`loose_terms`, `deferred`). Counts per topology domain follow from a tally and a label column; they are
 computed when asked for and remembered until either changes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from fairlead.engine.snapshot.nodes import Bools, Ints, LabelColumn, NodeColumns, Slots
 from fairlead.kube.selectors import LabelSelector, matches
 
-__all__ = ["Carried", "PodSelector", "Scope", "Selected", "Spread", "SpreadCounts", "Tally"]
+__all__ = ["Carried", "PodSelector", "Scope", "Selected", "Spread", "SpreadCounts", "Tally", "bump"]
+
+K = TypeVar("K")
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,16 @@ class Tally:
         if len(self.changes) >= 2 * _CHANGES_KEPT:
             del self.changes[:_CHANGES_KEPT]
         self.changes.append((slot, amount))
+
+    def clear(self) -> None:
+        """Set all counts to zero; caches start anew."""
+        self.counts[:] = 0
+        self.total = 0
+        self.version += 1
+        self.changes.clear()
+
+    def catch_up(self) -> None:
+        """Bring counts up to date that are not kept so all the time; to be called before they are read."""
 
     def since(self, version: int) -> list[tuple[int, int]] | None:
         """The changes (slot, amount) since a version; None when they are no longer known."""
@@ -175,6 +189,15 @@ class SpreadCounts:
     slots: Slots
     present: Bools
     counts: Ints
+
+
+def bump(counts: dict[K, int], key: K, number: int) -> None:
+    """Change a count in a dict that holds no zeros."""
+    number += counts.get(key, 0)
+    if number:
+        counts[key] = number
+    else:
+        del counts[key]
 
 
 def domain_sums(counts: Ints, column: LabelColumn) -> Ints:

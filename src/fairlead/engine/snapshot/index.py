@@ -1,4 +1,4 @@
-"""Finds who may match whom by one label they share, without asking everybody."""
+"""Finds who may match whom by what they share (a label, a namespace), without asking everybody."""
 
 from __future__ import annotations
 
@@ -6,47 +6,45 @@ import weakref
 from collections.abc import Iterable
 from typing import Generic, TypeVar
 
-__all__ = ["LabelIndex"]
+__all__ = ["Index"]
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 _PRUNE_FROM = 4096
 
 
-class LabelIndex(Generic[T]):
-    """Weakly held things by a label that they have or demand. None stands for all of them, or no demand."""
+class Index(Generic[K, T]):
+    """Weakly held things by a key: a label that they have or demand, or their namespace."""
 
     def __init__(self) -> None:
-        self._by_label: dict[tuple[str, str] | None, weakref.WeakValueDictionary[int, T]] = {}
+        self._by_key: dict[K, weakref.WeakValueDictionary[int, T]] = {}
         self._serial = 0
         self._prune_at = _PRUNE_FROM
 
-    def add(self, label: tuple[str, str] | None, item: T) -> None:
-        """Keep an item under one label."""
+    def add(self, key: K, item: T) -> None:
+        """Keep an item under one key."""
         self._serial += 1
-        held = self._by_label.get(label)
+        held = self._by_key.get(key)
         if held is None:
-            held = self._by_label[label] = weakref.WeakValueDictionary()
-            if len(self._by_label) > self._prune_at:
+            held = self._by_key[key] = weakref.WeakValueDictionary()
+            if len(self._by_key) > self._prune_at:
                 self._prune()
         held[self._serial] = item
 
-    def of(self, label: tuple[str, str] | None) -> list[T]:
-        """What is kept under one label, oldest first."""
-        held = self._by_label.get(label)
+    def of(self, key: K) -> list[T]:
+        """What is kept under one key, oldest first."""
+        held = self._by_key.get(key)
         return list(held.values()) if held is not None else []
 
-    def touching(self, labels: Iterable[tuple[str, str]]) -> list[T]:
-        """What demands no label, or one of these."""
-        found = self.of(None)
-        for label in labels:
-            found += self.of(label)
-        return found
+    def of_any(self, keys: Iterable[K]) -> list[T]:
+        """What is kept under any of these keys."""
+        return [item for key in keys for item in self.of(key)]
 
     def _prune(self) -> None:
         # Template hashes come and go: without this, every one ever seen would keep an empty bucket.
         # The newest bucket is empty until its item is in.
-        newest = next(reversed(self._by_label))
-        kept = {label: held for label, held in self._by_label.items() if len(held) or label == newest}
-        self._by_label = kept
+        newest = next(reversed(self._by_key))
+        kept = {key: held for key, held in self._by_key.items() if len(held) or key == newest}
+        self._by_key = kept
         self._prune_at = max(_PRUNE_FROM, 2 * len(kept))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import bisect
 import weakref
+from collections.abc import Collection
 from typing import Protocol
 
 import numpy as np
@@ -177,6 +178,12 @@ class NodeColumns:
     def has_key(self, key: str) -> bool:
         """Whether any node has the label key."""
         return key in self._keys
+
+    def keys_among(self, keys: Collection[str]) -> list[str]:
+        """Those of the label keys that some node has, whichever are fewer being gone through."""
+        if len(keys) <= len(self._keys):
+            return [key for key in keys if key in self._keys]
+        return [key for key in self._keys if key in keys]
 
     def row(self, resource: str) -> int:
         """The row of a resource; `ABSENT_ROW` when no node has it."""

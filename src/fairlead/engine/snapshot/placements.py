@@ -15,7 +15,7 @@ import numpy as np
 from fairlead.engine.classes import PodClass
 from fairlead.engine.requests import Requests, usage_of
 from fairlead.engine.snapshot.changes import Changes
-from fairlead.engine.snapshot.counts import Tally
+from fairlead.engine.snapshot.counts import Tally, bump
 from fairlead.engine.snapshot.levels import Levels
 from fairlead.engine.snapshot.nodes import Ints, NodeColumns, Slots
 from fairlead.engine.snapshot.placed import Placed
@@ -284,15 +284,18 @@ class Placements:
 
     def _tally(self, slot: int, cls: PodClass, number: int, leaving: int) -> None:
         """Count pods of a class in what is kept per class or selector, `leaving` of them being deleted."""
-        _bump(cls.where, slot, number)
+        bump(cls.where, slot, number)
         if leaving:
-            _bump(cls.leaving, slot, leaving)
+            bump(cls.leaving, slot, leaving)
         for tally in cls.counted_by:
             counted = number - leaving if tally.live_only else number
             if counted:
                 tally.add(slot, counted)
         for carried in cls.carries:
             carried.add(slot, number)
+        if cls.carriers is not None:
+            self.classes.placed_terms.count(cls.carriers, slot, number)
+        self.classes.logs.note(cls, slot, number, leaving)
         for port in cls.ports:
             port.add(slot, number)
         if cls.ours:
@@ -321,11 +324,3 @@ def _importance(placed: Placed) -> tuple[int, bool, float, str]:
     start = placed.pod.status.start_time
     # Not started yet: as if it started last.
     return (-placed.priority, start is None, start.timestamp() if start else 0.0, placed.key)
-
-
-def _bump(counts: dict[int, int], slot: int, sign: int) -> None:
-    number = counts.get(slot, 0) + sign
-    if number:
-        counts[slot] = number
-    else:
-        del counts[slot]

@@ -1,18 +1,21 @@
 """All classes and tallies in use, and who counts whom.
 
 Both live as long as somebody holds them: a placed pod its class, a class its tallies. Who matches whom
-is looked up once, when a class or a tally appears, by one label that they share.
+is looked up once, when a class or a tally appears, by one label that they share. Where a selector demands
+no label outright there is none to look by: what its tally counts, and of which pods a term with it speaks, is
+found only when a pod is to be placed (`deferred`, `loose_terms`).
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 import numpy as np
 
 from fairlead.engine.classes import (
+    OwnTerms,
     PodClass,
     belongs_to_node,
     class_key,
@@ -21,7 +24,9 @@ from fairlead.engine.classes import (
 )
 from fairlead.engine.requests import Requests
 from fairlead.engine.snapshot.counts import Carried, PodSelector, Scope, Selected, Spread, Tally
-from fairlead.engine.snapshot.index import LabelIndex
+from fairlead.engine.snapshot.deferred import Deferred, PlacementLogs
+from fairlead.engine.snapshot.index import Index
+from fairlead.engine.snapshot.loose_terms import PlacedTerms, Term, affinity_terms, is_loose
 from fairlead.engine.snapshot.masks import NodeMask, NodePredicate
 from fairlead.engine.snapshot.nodes import ABSENT_ROW, PODS_ROW, NodeColumns
 from fairlead.engine.snapshot.specs import (
@@ -29,18 +34,23 @@ from fairlead.engine.snapshot.specs import (
     SpecFacts,
     encode,
     equality,
+    identity,
     required_nodes,
     selector_key,
-    target,
     with_keys,
 )
 from fairlead.engine.snapshot.taints import Tolerance
-from fairlead.kube.pod import Affinity, Pod
+from fairlead.kube.meta import ObjectMeta
+from fairlead.kube.pod import Affinity, Pod, TopologySpreadConstraint
 from fairlead.kube.selectors import LabelSelector, check_selector, matches
 from fairlead.kube.tolerations import Toleration
 from fairlead.policy.names import CAPACITY_ANNOTATION
 
 __all__ = ["Classes"]
+
+# How many numbers (one per slot) tallies of selectors without an equality label may have in all: 32 MB. Those
+# of the classes that were asked about longest ago are given up, and found again when needed.
+_COUNTS_KEPT = 2**22
 
 
 class Classes:
@@ -48,7 +58,8 @@ class Classes:
 
     Invariant: for every live class and tally, the tally is in the class's `counted_by` (or
     `repelled_by`, `drawn_by`) exactly if it matches the class, and its counts are the sums of `where`
-    (less `leaving` for a tally of live pods) over the classes it matches (or whose pods carry it).
+    (less `leaving` for a tally of live pods) over the classes it matches (or whose pods carry it). Of
+    deferred tallies that holds once they have caught up, and no class lists them.
     """
 
     def __init__(
@@ -74,9 +85,15 @@ class Classes:
         self._ports: weakref.WeakValueDictionary[HostPort, Tally] = weakref.WeakValueDictionary()
         self._selected: weakref.WeakValueDictionary[object, Selected] = weakref.WeakValueDictionary()
         self._carried: weakref.WeakValueDictionary[object, Carried] = weakref.WeakValueDictionary()
-        self._classes_by_label: LabelIndex[PodClass] = LabelIndex()
-        self._selected_by_label: LabelIndex[Selected] = LabelIndex()
-        self._carried_by_label: LabelIndex[Carried] = LabelIndex()
+        self._classes_by_label: Index[tuple[str, str], PodClass] = Index()
+        self._classes_by_namespace: Index[str, PodClass] = Index()
+        self._selected_by_label: Index[tuple[str, str], Selected] = Index()
+        self._carried_by_label: Index[tuple[str, str], Carried] = Index()
+        self.placed_terms = PlacedTerms(nodes, namespaces)
+        self.logs = PlacementLogs()
+        self._deferred: weakref.WeakSet[Deferred] = weakref.WeakSet()
+        # Classes with loose terms whose own terms were compiled, by serial, the one asked longest ago first.
+        self._compiled: dict[int, weakref.ref[PodClass]] = {}
 
     # Finding
 
@@ -109,7 +126,7 @@ class Classes:
         if found is not None and found.spec is pod.spec:
             return found
         spec = msgspec.structs.replace(pod.spec, node_name="") if pod.spec.node_name else pod.spec
-        key = encode(spec)
+        key = identity(spec)
         found = self._facts.get(key)
         if found is None:
             found = SpecFacts(pod, spec)
@@ -120,6 +137,10 @@ class Classes:
     def all(self) -> Iterator[PodClass]:
         """All classes in use."""
         return iter(list(self._classes.values()))
+
+    def in_namespace(self, namespace: str) -> list[PodClass]:
+        """The classes of a namespace."""
+        return self._classes_by_namespace.of(namespace)
 
     def port_users(self, port: HostPort) -> list[Tally]:
         """The tallies of ports that clash with this one: either is on all addresses, or both on the same."""
@@ -136,13 +157,18 @@ class Classes:
         key = (live_only, *(selector_key(selector) for selector in selectors))
         found = self._selected.get(key)
         if found is None:
-            found = self._selected[key] = Selected(self.nodes, selectors, live_only=live_only)
             label = next(filter(None, (equality(each.selector) for each in selectors)), None)
-            self._selected_by_label.add(label, found)
-            for cls in self._classes_by_label.of(label):
-                if self._counts(found, cls):
-                    cls.counted_by.append(found)
-                    self._count(found, cls, 1)
+            if label is None:
+                found = Deferred(self.nodes, selectors, live_only=live_only, source=self)
+                self._deferred.add(found)
+            else:
+                found = Selected(self.nodes, selectors, live_only=live_only)
+                self._selected_by_label.add(label, found)
+                for cls in self._classes_by_label.of(label):
+                    if self._counts(found, cls):
+                        cls.counted_by.append(found)
+                        self._count(found, cls, 1)
+            self._selected[key] = found
         return found
 
     def mask(self, predicate: NodePredicate) -> NodeMask:
@@ -157,9 +183,13 @@ class Classes:
 
     def namespace_changed(self, name: str) -> None:
         """A namespace's labels changed: look again at the terms that select namespaces."""
+        self.placed_terms.namespace_changed()
+        self.logs.start_over()
         for cls in self.all():
             if cls.namespace != name:
                 continue
+            if cls.loose:
+                self._release(cls)
             for tally in list(cls.counted_by):
                 self._count(tally, cls, -1)
             self._link(cls)
@@ -188,6 +218,8 @@ class Classes:
         self, key: object, pod: Pod, facts: SpecFacts, exclusive: bool, ours: bool, *, pinned: bool
     ) -> PodClass:
         spec = facts.spec
+        terms = tuple(affinity_terms(pod))
+        constraints = tuple(_constraints(pod))
         cls = PodClass()
         cls.key = key
         self._serial += 1
@@ -196,8 +228,12 @@ class Classes:
         cls.labels = kept_labels(pod, self._kept)
         cls.facts = facts
         cls.live = True
+        cls.signature = (cls.namespace, tuple(sorted(cls.labels.items())))
+        self._name_loose(cls, terms, constraints)
         # Whether it could be refused outright, before nodes are looked at.
-        cls.deniable = bool(facts.gates or facts.volumes or spec.resource_claims or spec.affinity)
+        cls.deniable = bool(
+            facts.gates or facts.volumes or spec.resource_claims or spec.affinity or cls.loose
+        )
         cls.where, cls.leaving = {}, {}
         cls.exclusive, cls.ours, cls.shared = exclusive, ours, belongs_to_node(pod)
         cls.owner = spreading_owner(pod)
@@ -211,9 +247,8 @@ class Classes:
         required = required_nodes(spec)
         cls.node_mask = self.mask(required) if required is not None else None
         cls.preferred_nodes = self._preferred_nodes(spec.affinity)
-        cls.spread = self.spread_of(pod, "DoNotSchedule")
         cls.spread_cache = {}
-        cls.soft, cls.soft_version = self.spread_of(pod, "ScheduleAnyway"), -1
+        cls.soft, cls.soft_version = (), -1
         cls.own_constraints = bool(spec.topology_spread_constraints)
         requests = facts.requests
         cls.shape = (
@@ -225,11 +260,15 @@ class Classes:
             cls.node_name,
             facts.features,
         )
-        self._terms(cls, pod, spec.affinity)
+        cls.carries = tuple(self._carry(term) for term in terms if equality(term.target.selector) is not None)
+        cls.compile = self._compile
+        cls.compiled = None if cls.loose else self._own(cls, terms, constraints)
+        cls.tallies = tuple(self._found_by_label(cls, terms, constraints)) if cls.loose else ()
         self._link(cls)
         self._classes[key] = cls
-        for label in (None, *cls.labels.items()):
+        for label in cls.labels.items():
             self._classes_by_label.add(label, cls)
+        self._classes_by_namespace.add(cls.namespace, cls)
         return cls
 
     def row_amounts(self, requests: Requests) -> tuple[tuple[int, int], ...]:
@@ -240,30 +279,6 @@ class Classes:
             # Of what is nowhere, one is too much; the amounts of thousands of them might not add up.
             found.append((row, amount if row != ABSENT_ROW else 1))
         return (*found, (PODS_ROW, 1))
-
-    def spread_of(self, pod: Pod, when_unsatisfiable: str) -> tuple[Spread, ...]:
-        """The pod's own spread constraints of one kind."""
-        found = []
-        for index, constraint in enumerate(pod.spec.topology_spread_constraints):
-            if constraint.when_unsatisfiable != when_unsatisfiable:
-                continue
-            field = f"spec.topologySpreadConstraints[{index}]"
-            selector = constraint.label_selector
-            check_selector(f"Pod {pod.metadata.key}", f"{field}.labelSelector", selector)
-            if selector is not None:
-                selector = with_keys(selector, pod.metadata.labels, constraint.match_label_keys, ())
-            found.append(
-                Spread(
-                    constraint.max_skew,
-                    constraint.topology_key,
-                    self._spread_tally(pod.metadata.namespace, selector),
-                    constraint.min_domains or 1,
-                    constraint.node_affinity_policy == "Honor",
-                    constraint.node_taints_policy == "Honor",
-                    matches(selector, pod.metadata.labels),
-                )
-            )
-        return tuple(found)
 
     def default_spread(self, cls: PodClass, selector: LabelSelector) -> tuple[Spread, ...]:
         """The constraints by which pods of one owner spread when they say nothing themselves."""
@@ -280,64 +295,125 @@ class Classes:
         scope = Scope(frozenset((namespace,)))
         return self.selected((PodSelector(scope, selector),), live_only=True)
 
-    def _terms(self, cls: PodClass, pod: Pod, affinity: Affinity | None) -> None:
-        near = affinity.pod_affinity if affinity else None
-        apart = affinity.pod_anti_affinity if affinity else None
-        carries: list[Carried] = []
-        cls.affinity, cls.affinity_keys, cls.affinity_matches_self = None, (), False
-        preferred: list[tuple[Selected, str, int]] = []
-        if near is not None and near.required:
-            targets = tuple(
-                target(pod, term, f"podAffinity.required[{i}]") for i, term in enumerate(near.required)
-            )
-            cls.affinity = self.selected(targets, live_only=False)
-            cls.affinity_keys = tuple(dict.fromkeys(term.topology_key for term in near.required))
-            for aimed, term in zip(targets, near.required, strict=True):
-                carries.append(self._carry("require", aimed, term.topology_key, 1))
-        anti: list[tuple[Selected, str]] = []
-        if apart is not None:
-            for index, term in enumerate(apart.required):
-                aimed = target(pod, term, f"podAntiAffinity.required[{index}]")
-                anti.append((self.selected((aimed,), live_only=False), term.topology_key))
-                carries.append(self._carry("repel", aimed, term.topology_key, 1))
-        for terms, sign, name in (
-            (near.preferred if near else (), 1, "podAffinity"),
-            (apart.preferred if apart else (), -1, "podAntiAffinity"),
-        ):
-            for index, weighted in enumerate(terms):
-                term = weighted.pod_affinity_term
-                aimed = target(pod, term, f"{name}.preferred[{index}]")
-                weight = sign * weighted.weight
-                preferred.append((self.selected((aimed,), live_only=False), term.topology_key, weight))
-                carries.append(self._carry("prefer", aimed, term.topology_key, weight))
-        cls.anti = tuple(anti)
-        cls.preferred = tuple(preferred)
-        cls.carries = tuple(carries)
+    def _name_loose(self, cls: PodClass, terms: Iterable[Term], constraints: Iterable[_Constraint]) -> None:
+        """Note which of the class's terms and constraints have a selector without an equality label."""
+        cls.placed_terms = self.placed_terms
+        carried = [(term.identity(), term) for term in terms if term.loose]
+        own = Scope(frozenset((cls.namespace,)))
+        spread = [
+            Term("spread", PodSelector(own, selector), "", 1).identity()
+            for _, selector in constraints
+            if selector is not None and not selector.empty and is_loose(selector)
+        ]
+        cls.loose = tuple(dict.fromkeys((*(name for name, _ in carried), *spread)))
+        hard = any(each.when_unsatisfiable == "DoNotSchedule" for each, _ in constraints)
+        kinds = {term.kind for term in terms if term.kind != "prefer"}
+        cls.demands = frozenset((*kinds, "spread") if hard else kinds)
+        cls.carriers = None
+        if carried:
+            like = Pod(ObjectMeta(namespace=cls.namespace, labels=cls.labels), cls.facts.spec)
+            cls.carriers = self.placed_terms.carriers(cls.namespace, like, carried)
 
-    def _carry(self, kind: str, aimed: PodSelector, key: str, weight: int) -> Carried:
-        identity = (kind, key, weight, selector_key(aimed))
-        found = self._carried.get(identity)
+    def _compile(self, cls: PodClass) -> OwnTerms:
+        """Find the own terms of a class with loose ones, and forget those of the class asked longest ago."""
+        like = Pod(ObjectMeta(cls.pod_name, cls.namespace, labels=cls.labels), cls.facts.spec)
+        terms, constraints = tuple(affinity_terms(like)), tuple(_constraints(like))
+        cls.compiled = self._own(cls, terms, constraints)
+        self._compiled[cls.serial] = weakref.ref(cls)
+        while len(self._deferred) * self.nodes.capacity > _COUNTS_KEPT and len(self._compiled) > 1:
+            found = self._compiled.pop(next(iter(self._compiled)))()
+            if found is not None:
+                self._release(found)
+        return cls.compiled
+
+    def _release(self, cls: PodClass) -> None:
+        cls.compiled = None
+        cls.spread_cache.clear()
+        self._compiled.pop(cls.serial, None)
+
+    def _own(self, cls: PodClass, terms: Iterable[Term], constraints: Iterable[_Constraint]) -> OwnTerms:
+        """What pods of the class demand of and prefer in others."""
+        near = [term for term in terms if term.kind == "require"]
+        affinity = self.selected(tuple(term.target for term in near), live_only=False) if near else None
+        labels = self.namespaces.get(cls.namespace, {})
+        itself = [
+            term.kind for term in terms if term.loose and term.matches(cls.namespace, labels, cls.labels)
+        ]
+        return OwnTerms(
+            affinity,
+            tuple(dict.fromkeys(term.key for term in near)),
+            affinity is not None and self._counts(affinity, cls),
+            tuple(
+                (self.selected((term.target,), live_only=False), term.key)
+                for term in terms
+                if term.kind == "repel"
+            ),
+            tuple(
+                (self.selected((term.target,), live_only=False), term.key, term.weight)
+                for term in terms
+                if term.kind == "prefer"
+            ),
+            self._spread(cls, constraints, "DoNotSchedule"),
+            self._spread(cls, constraints, "ScheduleAnyway"),
+            "repel" in itself,
+            any(kind != "repel" for kind in itself),
+        )
+
+    def _found_by_label(
+        self, cls: PodClass, terms: Iterable[Term], constraints: Iterable[_Constraint]
+    ) -> Iterator[Selected]:
+        """Those tallies of the class's own terms that are kept up to date all the time."""
+        near = tuple(term.target for term in terms if term.kind == "require")
+        groups = [near, *((term.target,) for term in terms if term.kind != "require")]
+        for targets in groups:
+            if any(equality(each.selector) is not None for each in targets):
+                yield self.selected(targets, live_only=False)
+        for _, selector in constraints:
+            tally = self._spread_tally(cls.namespace, selector) if equality(selector) is not None else None
+            if tally is not None:
+                yield tally
+
+    def _spread(
+        self, cls: PodClass, constraints: Iterable[_Constraint], when_unsatisfiable: str
+    ) -> tuple[Spread, ...]:
+        return tuple(
+            Spread(
+                constraint.max_skew,
+                constraint.topology_key,
+                self._spread_tally(cls.namespace, selector),
+                constraint.min_domains or 1,
+                constraint.node_affinity_policy == "Honor",
+                constraint.node_taints_policy == "Honor",
+                matches(selector, cls.labels),
+            )
+            for constraint, selector in constraints
+            if constraint.when_unsatisfiable == when_unsatisfiable
+        )
+
+    def _carry(self, term: Term) -> Carried:
+        key = (term.kind, term.key, term.weight, selector_key(term.target))
+        found = self._carried.get(key)
         if found is None:
             # New, so nobody carries it yet: the first pod that does is still to be placed.
-            found = self._carried[identity] = Carried(self.nodes, kind, aimed, key, weight)
-            label = equality(aimed.selector)
+            found = self._carried[key] = Carried(self.nodes, term.kind, term.target, term.key, term.weight)
+            label = equality(term.target.selector)
+            assert label is not None
             self._carried_by_label.add(label, found)
             for cls in self._classes_by_label.of(label):
                 if found.matches(cls.namespace, self.namespaces.get(cls.namespace, {}), cls.labels):
-                    (cls.repelled_by if kind == "repel" else cls.drawn_by).append(found)
+                    (cls.repelled_by if term.kind == "repel" else cls.drawn_by).append(found)
         return found
 
     def _link(self, cls: PodClass) -> None:
         labels = self.namespaces.get(cls.namespace, {})
         cls.counted_by = [
-            tally
-            for tally in self._selected_by_label.touching(cls.labels.items())
-            if self._counts(tally, cls)
+            tally for tally in self._selected_by_label.of_any(cls.labels.items()) if self._counts(tally, cls)
         ]
-        if cls.affinity is not None:
-            cls.affinity_matches_self = self._counts(cls.affinity, cls)
+        own = cls.compiled
+        if own is not None and own.affinity is not None:
+            own.affinity_matches_self = self._counts(own.affinity, cls)
         cls.repelled_by, cls.drawn_by = [], []
-        for carried in self._carried_by_label.touching(cls.labels.items()):
+        for carried in self._carried_by_label.of_any(cls.labels.items()):
             if carried.matches(cls.namespace, labels, cls.labels):
                 (cls.repelled_by if carried.kind == "repel" else cls.drawn_by).append(carried)
 
@@ -374,3 +450,18 @@ class Classes:
 
     def _is_exclusive(self, pod: Pod) -> bool:
         return self._exclusive or pod.metadata.annotations.get(CAPACITY_ANNOTATION) == "exclusive"
+
+
+# A spread constraint and its selector, narrowed to what the pod's own labels say.
+_Constraint = tuple[TopologySpreadConstraint, LabelSelector | None]
+
+
+def _constraints(pod: Pod) -> Iterator[_Constraint]:
+    """The pod's own spread constraints. Raises BadObject for what the API would refuse."""
+    for index, constraint in enumerate(pod.spec.topology_spread_constraints):
+        selector = constraint.label_selector
+        field = f"spec.topologySpreadConstraints[{index}].labelSelector"
+        check_selector(f"Pod {pod.metadata.key}", field, selector)
+        if selector is not None:
+            selector = with_keys(selector, pod.metadata.labels, constraint.match_label_keys, ())
+        yield constraint, selector

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 
 import msgspec
 
@@ -23,6 +24,7 @@ __all__ = [
     "SpecFacts",
     "encode",
     "equality",
+    "identity",
     "required_nodes",
     "selector_key",
     "target",
@@ -45,6 +47,15 @@ UNIQUE_LABELS = frozenset(
 
 # One spelling per value: dicts in sorted order.
 encode = msgspec.msgpack.Encoder(order="deterministic").encode
+
+# A value that takes more bytes than this is known by their digest: specs with many terms take kilobytes.
+_SPELT_OUT = 256
+
+
+def identity(value: object) -> bytes:
+    """What equal values, and only they, have in common."""
+    spelling = encode(value)
+    return spelling if len(spelling) <= _SPELT_OUT else blake2b(spelling, digest_size=32).digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +98,7 @@ class SpecFacts:
             self.ports,
             self.features,
             self.gates,
-            encode(
+            identity(
                 (
                     spec.node_selector,
                     spec.affinity,
