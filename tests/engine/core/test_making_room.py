@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from fairlead.engine.core.actions import BindPod, EvictPod, NominatePod
 from fairlead.engine.core.events import EvictFailed
+from fairlead.engine.core.evictions import Evictions, Wait
 from fairlead.engine.priority import PriorityAnnotation
 from fairlead.engine.settings import Settings
+from fairlead.engine.units import pod_unit
+from fairlead.engine.victims import Victim
 from fairlead.kube.selectors import LabelSelector
 from support.cluster_of import Running, running, seen
-from support.units import EPOCH, budget, node, pod
+from support.units import EPOCH, budget, node, pod, typed
 
 
 def slow(*things: dict, **settings) -> Running:
@@ -285,3 +288,15 @@ def test_a_nomination_is_kept_while_preempted_pods_leave_the_node():
     world = running(None, node("n", cpu=2), leaving, pod("high", 2, priority=9, nominated="n"))
     assert [one.node for one in world.core.state.room.nominations.values()] == ["n"]
     assert not [action for action in world.log if isinstance(action, NominatePod)]
+
+
+def test_a_wait_is_over_only_when_no_victim_is_left_on_the_units_node_though_others_hang_elsewhere():
+    high, near, late, far = (typed(pod(name)) for name in ("high", "near", "late", "far"))
+    unit = pod_unit(high, 9, Settings().order)
+    slots = ((near, 0), (late, 0), (far, 1))
+    victims = {one.metadata.uid: Victim(one, 0, 0.0, slot) for one, slot in slots}
+    waits = Evictions()
+    waits.add(Wait(unit, ((high, 0),), victims, deadline=300.0))
+    assert waits.left(near.metadata.uid) == []
+    (over,) = waits.left(late.metadata.uid)
+    assert over.unit is unit
