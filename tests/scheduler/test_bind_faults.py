@@ -94,7 +94,7 @@ async def bind_of(ours: Shop, node: str) -> BindPod:
     return BindPod(f"{ours.cluster.namespace}/a", made["metadata"]["uid"], node, "a", {})
 
 
-async def test_the_core_is_told_where_a_pod_is_that_another_scheduler_bound(ours: Shop):
+async def test_the_core_learns_where_a_pod_is_that_another_scheduler_bound(ours: Shop):
     """Until its watch shows that, it would try to bind the pod again."""
     chosen, other = sorted(await aside(ours.cluster.add_nodes, 2, cpu=1))
     decided = await bind_of(ours, chosen)

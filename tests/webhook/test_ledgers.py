@@ -52,8 +52,10 @@ async def test_who_comes_in_the_same_breath_comes_along_in_one_write(served: Clu
         assert ledger["metadata"]["generation"] == 1
 
 
-async def test_who_comes_while_others_still_do_comes_along_too(served: Cluster, tmp_path: Path) -> None:
-    """They are waited for by the clock: a machine that is busy elsewhere may miss that, but not each time."""
+async def test_wishes_that_arrive_while_others_still_do_share_one_write(
+    served: Cluster, tmp_path: Path
+) -> None:
+    """A write waits for more of them by the clock: a busy machine may be too late, but not each time."""
     wish, number, written = wishes_of_one_group(served)[0], 10, 0
     async with served.client() as client, kept(client, tmp_path) as ledgers:
         for attempt in range(10):
@@ -67,7 +69,7 @@ async def test_who_comes_while_others_still_do_comes_along_too(served: Cluster, 
             before, written = written, ledger["metadata"]["generation"]
             if written == before + 1:
                 return
-    pytest.fail("none of ten rushes was written at once")
+    pytest.fail("none of ten bursts of wishes was one write")
 
 
 async def test_a_ledger_that_others_changed_is_written_as_they_left_it(

@@ -199,7 +199,7 @@ def test_the_size_latches_at_the_first_start_and_later_members_bind_singly():
     assert gang.needed == 0
 
 
-def test_a_gang_has_started_from_the_moment_that_is_said():
+def test_a_gang_has_started_as_soon_as_it_is_latched():
     found = gangs(pod("a", gang="g"))
     found.assume("uid-default-a")
     found.latch("default/g")
