@@ -133,6 +133,33 @@ def test_one_big_pod_leaves_instead_of_many_small_ones(others: int):
     assert found.victims == ["default/big"]
 
 
+def test_a_lower_pod_whose_budget_allows_it_leaves_before_a_higher_one_without_a_budget():
+    found = preempt(
+        pod("p", priority=9),
+        node("a", cpu=1),
+        node("b", cpu=1),
+        pod("x", on="a", priority=5),
+        pod("y", on="b", priority=3, labels={"app": "y"}),
+        budget("b", {"app": "y"}, 1),
+    )
+    assert (found.node, found.victims, found.pdb_violations) == ("b", ["default/y"], 0)
+
+
+def test_a_whole_gang_leaves_before_as_many_pods_of_more_units():
+    def members(of: str, number: int, on: str) -> list[dict]:
+        return [pod(f"{of}{i}", on=on, priority=3, gang=of, minimum=number) for i in range(number)]
+
+    found = preempt(
+        pod("p", 3, priority=9),
+        node("a", cpu=3),
+        node("b", cpu=3),
+        *members("two", 2, "a"),
+        pod("one", on="a", priority=3),
+        *members("three", 3, "b"),
+    )
+    assert (found.node, found.victims) == ("b", ["default/three0", "default/three1", "default/three2"])
+
+
 def test_a_pod_that_never_preempts_gets_no_node():
     found = preempt(pod("p", priority=5, preemptionPolicy="Never"), node("a", cpu=1), pod("x", on="a"))
     assert found.node is None
