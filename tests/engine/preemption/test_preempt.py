@@ -160,6 +160,20 @@ def test_a_whole_gang_leaves_before_as_many_pods_of_more_units():
     assert (found.node, found.victims) == ("b", ["default/three0", "default/three1", "default/three2"])
 
 
+def test_among_many_a_higher_pod_leaves_where_the_lowest_would_take_along_one_that_must_stay():
+    found = preempt(
+        pod("p", priority=5),
+        node("a", cpu=EXACT_LIMIT + 1),
+        node("b", cpu=1),
+        *(pod(f"x{i:02}", on="a", priority=1) for i in range(EXACT_LIMIT)),
+        pod("member", on="a", priority=0, gang="g", minimum=2),
+        pod("must-stay", on="b", priority=9, gang="g", minimum=2),
+    )
+    assert found.node == "a"
+    assert len(found.victims) == 1
+    assert "/x" in found.victims[0]
+
+
 def test_a_pod_that_never_preempts_gets_no_node():
     found = preempt(pod("p", priority=5, preemptionPolicy="Never"), node("a", cpu=1), pod("x", on="a"))
     assert found.node is None
