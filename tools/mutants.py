@@ -37,7 +37,7 @@ PACKAGE = Path("src/fairlead")
 _ENGINE = [f"tests/engine/{name}" for name in ("units", "gangs", "order", "preemption", "core", "planner")]
 _ENGINE += ["tests/engine/properties", "tests/scheduler/test_last_looks.py"]
 _SCHEDULER = ["last_looks", "fences", "bind_faults", "standby", "evictions", "preempted_gangs", "volumes"]
-_SCHEDULER += ["what_users_see"]
+_SCHEDULER += ["what_users_see", "what_binds_bring", "recording"]
 _WEBHOOK = [f"tests/webhook/test_{name}.py" for name in ("patience", "ledgers", "copies", "admission")]
 TESTS = {
     "client/election.py": ["tests/client/test_election.py", "tests/client/test_election_on_a_cluster.py"],

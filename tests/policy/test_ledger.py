@@ -176,6 +176,16 @@ class TestFreeing:
             assert slots(sightings.of(found, later + 1).observe([], TIERS, later + 1)) == {}
             sightings.of(replace(found, entries=()), later + 1)
 
+    def test_how_old_slots_look_from_here_is_no_part_of_the_ledger(self) -> None:
+        assert Sightings().of(ledger_of(2), 5.0) == ledger_of(2)
+
+    def test_the_slots_of_a_ledger_that_was_deleted_are_young_again(self) -> None:
+        sightings = Sightings()
+        sightings.of(ledger_of(1), 0.0)
+        sightings.forget(KEY)
+        found = sightings.of(ledger_of(1), EXPIRY_S)
+        assert found.age(found.entries[0], NOW) == 0.0
+
     def test_a_slot_that_is_taken_anew_is_young_again(self) -> None:
         sightings, found = Sightings(), ledger_of(1)
         sightings.of(found, NOW)
@@ -212,6 +222,21 @@ class TestAdoption:
             (2, "spot"),
             (3, "spot"),
         ]
+
+    @pytest.mark.parametrize(
+        ("pod", "tier"),
+        [
+            (member("a", tier="", placed=True), ""),
+            (member("a", tier="spot", placed=False), "spot"),
+            (member("a", tier="", placed=False), "on-demand"),
+        ],
+        ids=["on a node of no tier", "sent to a tier", "neither"],
+    )
+    def test_a_pod_is_in_the_tier_of_its_node_or_was_sent_to_one_before_the_rule_decides(
+        self, pod: Member, tier: str
+    ) -> None:
+        found = EMPTY.observe([pod], TIERS, NOW)
+        assert [(entry.slot, entry.tier) for entry in found.entries] == [(1, tier)]
 
     def test_slots_already_held_are_not_touched(self) -> None:
         held = [member("old", "t1", tier="on-demand")]
@@ -263,6 +288,12 @@ class TestOwning:
     def test_the_workload_owns_the_ledger_of_its_revision(self) -> None:
         owner = ledger_of(1).to_object()["metadata"]["ownerReferences"]
         assert owner == [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "uid-web"}]
+
+    def test_that_it_owns_the_ledger_is_worth_a_write(self) -> None:
+        found = ledger_of(2)
+        nobodys = replace(found, owner=None)
+        assert nobodys.entries == found.entries
+        assert not nobodys.same_slots(found)
 
     def test_a_workload_made_anew_under_its_name_begins_with_no_slots(self) -> None:
         again = replace(a_deployment(), uid="another")

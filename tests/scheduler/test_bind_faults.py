@@ -5,10 +5,15 @@ from __future__ import annotations
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from fairlead.client.clock import WALL_CLOCK
+from fairlead.engine.core.actions import BindPod
+from fairlead.engine.core.events import BindFailed, Seen
+from fairlead.kube.pod import Pod
 from support.faults import Answer, LoseReply, LoseRequest, RequestFault, Script
 from support.meanwhile import Held, Meanwhile, bind, gone, replaced_by
 from support.scheduler import InProcess, Shop, aside, in_process
 from support.workloads import condition
+from support.writers import writing
 
 
 @pytest.mark.parametrize(
@@ -81,6 +86,46 @@ async def test_a_pod_that_somebody_else_bound_stays_there_and_its_room_is_free_a
     said = (await aside(ours.cluster.list, "Event"))["items"]
     assert [one["involvedObject"]["name"] for one in said if one["reason"] == "Scheduled"] == ["b"]
     assert counted(running, "scheduler_schedule_attempts_total", result="scheduled") == 1
+
+
+async def bind_of(ours: Shop, node: str) -> BindPod:
+    """A decision for a new pod a."""
+    made = await aside(ours.add, "a")
+    return BindPod(f"{ours.cluster.namespace}/a", made["metadata"]["uid"], node, "a", {})
+
+
+async def test_the_core_learns_where_a_pod_is_that_another_scheduler_bound(ours: Shop):
+    """Until its watch shows that, it would try to bind the pod again."""
+    chosen, other = sorted(await aside(ours.cluster.add_nodes, 2, cpu=1))
+    decided = await bind_of(ours, chosen)
+    async with writing(ours, Meanwhile("/pods/a/binding", lambda: bind(ours, "a", other))) as found:
+        found.binder.put(decided, None, 0.0)
+        await found.binder.idle()
+    failed, seen = found.told
+    assert failed == BindFailed(decided.pod, decided.uid, chosen)
+    assert isinstance(seen, Seen)
+    assert isinstance(seen.object, Pod)
+    assert (seen.object.metadata.uid, seen.object.spec.node_name) == (decided.uid, other)
+    assert not found.bound
+
+
+@pytest.mark.parametrize(
+    ("fault", "least_s"),
+    [(LoseRequest(), 0.0), (Answer(503, "ServiceUnavailable", retry_after="1"), 1.0)],
+    ids=["unanswered", "put-off"],
+)
+async def test_a_bind_that_was_not_applied_is_sent_again_when_the_api_server_may_take_it(
+    ours: Shop, fault: RequestFault, least_s: float
+):
+    (node,) = await aside(ours.cluster.add_nodes, 1, cpu=1)
+    decided = await bind_of(ours, node)
+    async with writing(ours, Script(requests=[("/pods/a/binding", fault)])) as found:
+        found.binder.put(decided, None, WALL_CLOCK.now())
+        await found.binder.idle()
+    (done,) = found.bound
+    assert done.bind == decided
+    assert done.done_at - done.decided_at >= least_s
+    assert not found.told
 
 
 def counted(running: InProcess, name: str, **labels: str) -> float:

@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
+from fairlead.engine.core.actions import EvictPod
+from fairlead.engine.core.events import EvictFailed
 from support.faults import Answer, Faithful, RequestFault, Script
 from support.manifests import budget
 from support.scheduler import InProcess, Shop, aside, in_process
 from support.units import pod, typed
 from support.workloads import condition, wait_ready
+from support.writers import Writing, writing
 
 
 def full_node(ours: Shop, *names: str, **more: object) -> None:
@@ -124,6 +127,38 @@ async def test_an_eviction_that_the_api_server_will_never_grant_is_not_asked_for
         await aside(ours.cluster.add_nodes, 1, cpu=1)
         await aside(ours.bound, "low", "high")
         assert len([write for write in running.ledger.writes if write.endswith("/low/eviction")]) == 1
+
+
+async def evicted(ours: Shop, *faults: tuple[str, RequestFault]) -> tuple[EvictPod, Writing]:
+    """A decision to evict a new pod low, and what became of it."""
+    made = await aside(ours.add, "low")
+    decided = EvictPod(
+        f"{ours.cluster.namespace}/low",
+        made["metadata"]["uid"],
+        "",
+        "high",
+        "high",
+        "for a pod of more priority",
+    )
+    async with writing(ours, Script(requests=list(faults))) as found:
+        found.evictor.put([decided])
+        await found.evictor.idle()
+    return decided, found
+
+
+async def test_an_eviction_that_the_api_server_failed_at_may_be_asked_for_again(ours: Shop):
+    text = "etcdserver: request timed out"
+    decided, found = await evicted(ours, ("/low/eviction", Answer(500, "InternalError", message=text)))
+    assert found.told == [EvictFailed(decided.pod, decided.uid, text, final=False, unknown=False)]
+    assert not found.evicted
+
+
+async def test_a_pod_that_cannot_be_marked_is_not_evicted(ours: Shop):
+    refusal = Answer(403, "Forbidden", message="no rights")
+    decided, found = await evicted(ours, ("/low/status", refusal))
+    assert found.told == [EvictFailed(decided.pod, decided.uid, "no rights")]
+    assert [write.rpartition("/")[2] for write in found.ledger.writes] == ["status"]
+    assert "low" in await aside(ours.nodes_of)
 
 
 @dataclass

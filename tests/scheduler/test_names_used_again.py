@@ -2,56 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
-from fairlead.client.api import Client
-from fairlead.doors.scheduler.binder import Binder, Bound
-from fairlead.doors.scheduler.statuses import Statuses
-from fairlead.doors.scheduler.volumes import Volumes
 from fairlead.engine.core.actions import BindPod, HoldPod
-from fairlead.engine.core.events import BindFailed, Event, Gone
-from fairlead.engine.snapshot.snapshot import Snapshot
-from fairlead.kube.pod import Pod
+from fairlead.engine.core.events import BindFailed, Gone
 from fairlead.kube.tolerations import Toleration
 from support.scheduler import Shop, aside
 from support.units import pod, typed
+from support.writers import Writing, writing
 
 FORMER = "00000000-0000-4000-8000-000000000000"
 """The UID of the pod that had the name before."""
-
-
-class Writing:
-    """A binder and what it says, beside the statuses that it gives way to."""
-
-    def __init__(self, client: Client) -> None:
-        self.told: list[Event] = []
-        self.done: list[Bound] = []
-        self.waiting: dict[str, Pod] = {}
-        self.statuses = Statuses(client, self.waiting.get)
-        self.binder = Binder(
-            client,
-            Volumes(client, Snapshot().storage),
-            self.statuses,
-            tell=self.told.append,
-            done=self.done.append,
-            trim=lambda pod: pod,
-        )
-
-
-@asynccontextmanager
-async def writing(ours: Shop) -> AsyncIterator[Writing]:
-    async with ours.cluster.client() as client, asyncio.TaskGroup() as group:
-        found = Writing(client)
-        tasks = [group.create_task(part.run()) for part in (found.binder, found.statuses)]
-        yield found
-        for task in tasks:
-            task.cancel()
 
 
 async def bound(ours: Shop, uid: str, *tolerations: Toleration) -> Writing:
@@ -70,7 +34,7 @@ async def bound(ours: Shop, uid: str, *tolerations: Toleration) -> Writing:
 async def test_a_pod_that_needs_tolerations_and_is_another_by_now_is_gone(ours: Shop):
     found = await bound(ours, FORMER, Toleration("spot", "Exists"))
     assert found.told == [Gone("Pod", ours.cluster.namespace, "a", FORMER)]
-    assert not found.done
+    assert not found.bound
     assert not (await aside(ours.cluster.get, "Pod", "a"))["spec"].get("nodeName")
 
 

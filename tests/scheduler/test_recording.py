@@ -100,6 +100,14 @@ async def test_a_live_scheduler_is_recorded_without_its_pods_secrets(ours: Shop,
     assert found.actions >= 4
 
 
+async def test_a_leader_that_cannot_write_its_recording_ends_and_says_why(ours: Shop, tmp_path: Path):
+    (tmp_path / "file").touch()
+    path = tmp_path / "file" / "recording"
+    with pytest.raises(BadInput, match=rf"record\.file: {path}: "):
+        async with in_process(ours, record__file=str(path), leaderElection__enabled=True):
+            pass
+
+
 async def test_a_full_segment_is_followed_by_one_that_stands_alone(ours: Shop, tmp_path: Path):
     await aside(ours.cluster.add_nodes, 1, cpu=8)
     path = tmp_path / "recording"

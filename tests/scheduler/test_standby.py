@@ -156,6 +156,23 @@ async def test_a_leader_that_rebuilds_is_not_ready(ours: Shop):
         assert not ready(leader)
 
 
+async def test_a_leader_that_finds_the_lease_taken_says_so_and_stands_by(ours: Shop):
+    await aside(ours.cluster.add_nodes, 1, cpu=4)
+    with capture_logs() as said:
+        async with candidate(ours, Requests()) as scheduler:
+            await aside(ours.cluster.patch, "Lease", LEASE, {"spec": {"holderIdentity": ""}})
+            await aside(ours.add, "a")
+            await aside(ours.bound, "a")
+            taken = {"spec": {"holderIdentity": "other", "leaseDurationSeconds": 3600}}
+            await aside(ours.cluster.patch, "Lease", LEASE, taken)
+            await aside(
+                ours.cluster.wait, lambda: "core" not in scheduler.checks() and ready(scheduler), "a standby"
+            )
+    assert [line["reason"] for line in said if line["event"] == "lease_lost"] == [
+        "the lease is held by other now"
+    ]
+
+
 async def test_the_namespace_of_its_lease_is_made_when_it_is_missing_and_never_looked_for(ours: Shop):
     await aside(ours.cluster.add_nodes, 1, cpu=4)
     requests, name = Requests(), ours.cluster.unique("system")

@@ -7,6 +7,8 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from fairlead.doors.grouping import GroupsOfPods
 from fairlead.doors.owners import OwnersOfPods
 from fairlead.doors.policies import LivePolicies
@@ -48,6 +50,26 @@ async def test_who_comes_in_the_same_breath_comes_along_in_one_write(served: Clu
         assert [placing.slot for placing in await asyncio.gather(*asked)] == [1, 2, 3, 4]
         (ledger,) = served.list(LEDGERS)["items"]
         assert ledger["metadata"]["generation"] == 1
+
+
+async def test_wishes_that_arrive_while_others_still_do_share_one_write(
+    served: Cluster, tmp_path: Path
+) -> None:
+    """A write waits for more of them by the clock: a busy machine may be too late, but not each time."""
+    wish, number, written = wishes_of_one_group(served)[0], 10, 0
+    async with served.client() as client, kept(client, tmp_path) as ledgers:
+        for attempt in range(10):
+            asked = []
+            for index in range(number):
+                each = replace(wish, token=f"t-{attempt}-{index}")
+                asked.append(asyncio.ensure_future(ledgers.take(each)))
+                await asyncio.sleep(0)  # each a turn of the loop after the one before
+            await asyncio.gather(*asked)
+            (ledger,) = served.list(LEDGERS)["items"]
+            before, written = written, ledger["metadata"]["generation"]
+            if written == before + 1:
+                return
+    pytest.fail("none of ten bursts of wishes was one write")
 
 
 async def test_a_ledger_that_others_changed_is_written_as_they_left_it(

@@ -10,7 +10,10 @@ import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
+
+import pytest
 
 from fairlead.client.clock import WALL_CLOCK, Clock
 from fairlead.doors.webhook.ledgers import Ledgers, Wish
@@ -109,6 +112,21 @@ async def test_a_slot_that_we_gave_ourselves_is_kept_for_longer(served: Cluster,
     async with waiting(served, tmp_path, wanted=1, ours=1) as pod:
         assert [await pod.after(seconds) for seconds in (0, 1, 3)] == [None, None, None]
         assert await pod.after(API_SERVER_WAITS_S / 2) == 1
+
+
+@pytest.mark.parametrize(("later_s", "tier"), [(9, "spot"), (11, "on-demand")])
+async def test_where_no_number_is_known_a_min_does_not_depend_on_pods_that_did_not_come_in_ten_seconds(
+    served: Cluster, tmp_path: Path, later_s: float, tier: str
+) -> None:
+    *wishes, last = wishes_of_one_group(served)[:3]
+    began, start, seconds = WALL_CLOCK.now(), WALL_CLOCK.wall(), [0.0]
+    clock = Clock(lambda: began + seconds[0], lambda: start + timedelta(seconds=seconds[0]))
+    async with served.client() as client, kept(client, tmp_path, clock) as ledgers:
+        given = [await ledgers.take(wish) for wish in wishes]
+        seconds[0] = later_s
+        given.append(await ledgers.take(last))
+    tiers = [last.place.policy.spec.tiers[one.choice.tier or 0].name for one in given]
+    assert tiers == ["on-demand", "spot", tier]
 
 
 async def test_after_a_write_that_took_long_the_next_pod_waits_for_a_moment_only(

@@ -145,7 +145,7 @@ class Election:
         self._seen: Lease | None = None
         self._seen_at = 0.0
         self._renewed_at = 0.0
-        self._took_at: datetime | None = None
+        self._took_at = datetime.min
         self._holds = False  # as far as we know, the lease names us
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
@@ -296,7 +296,7 @@ class Election:
         return {
             "holderIdentity": self.identity,
             "leaseDurationSeconds": math.ceil(self._terms.lease_s),
-            "acquireTime": _micro(self._took_at or self._clock.wall()),
+            "acquireTime": _micro(self._took_at),
             "renewTime": _micro(self._clock.wall()),
             "leaseTransitions": transitions,
         }

@@ -56,12 +56,12 @@ class Gang:
     succeeded: int
     started_with: int
     schedule_timeout_s: float | None
-    unusable: tuple[str, ...] = ()
-    evicted: tuple[Pod, ...] = ()
-    outdated: tuple[Pod, ...] = ()
-    lacks: str = ""
-    advice: str = ""
-    found_bound: bool = False
+    unusable: tuple[str, ...]
+    evicted: tuple[Pod, ...]
+    outdated: tuple[Pod, ...]
+    lacks: str
+    advice: str
+    found_bound: bool
 
     @property
     def latched(self) -> bool:
@@ -161,19 +161,19 @@ class Gangs:
 
     # Pods
 
-    def pod_seen(self, pod: Pod) -> str:
-        """Take note of a pod; the name of its gang, or ""."""
+    def pod_seen(self, pod: Pod) -> None:
+        """Take note of a pod."""
         uid = pod.metadata.uid
         name = gang_of(pod.metadata, pod.spec)
         before = self._gang_of_uid.get(uid, "")
         if before and before != name:
             self.pod_gone(uid)
         if not name:
-            return ""
+            return
         self._gang_of_uid[uid] = name
         if self._is_one_by_one(name):
             self._one_by_one.setdefault(name, {})[uid] = pod
-            return ""
+            return
         if pod.metadata.controller is not None:
             self._owners.controls(name, pod.metadata.controller.uid)
         record = self._records.setdefault(name, _Record())
@@ -182,7 +182,6 @@ class Gangs:
             self._take_over(name, record, pod)
         record.pods[uid] = pod
         self._touch(name)
-        return name
 
     def unusable(self, pod: Pod, problem: str) -> None:
         """A pod that makes no sense may be a member: its gang waits for it, or has it if it is running."""
@@ -205,18 +204,18 @@ class Gangs:
             self._touch(name)
         return name is not None
 
-    def pod_gone(self, uid: str) -> str:
-        """Forget a pod; the name of the gang it was in, or ""."""
+    def pod_gone(self, uid: str) -> None:
+        """Forget a pod."""
         name = self._gang_of_uid.pop(uid, "")
         self._assumed.discard(uid)
         self.freed.pop(uid, None)
         if not name:
-            return ""
+            return
         loose = self._one_by_one.get(name, {})
         if loose.pop(uid, None) is not None:
             if not loose:
                 del self._one_by_one[name]
-            return ""
+            return
         record = self._records[name]
         record.pods.pop(uid, None)
         record.departing.pop(uid, None)
@@ -226,7 +225,6 @@ class Gangs:
             self.evicted.pop(name, None)
             self._owners.emptied(name)
         self._touch(name)
-        return name
 
     def assume(self, uid: str) -> None:
         """A member was given a node that the API does not show yet."""
@@ -489,7 +487,7 @@ class Gangs:
         self, name: str, group: PodGroup | None, pods: Iterable[Pod], present: int
     ) -> tuple[int, float]:
         """The minimum, and the time from which it is believed."""
-        declared = object_minimum(group) or max(map(annotated_minimum, pods), default=0)
+        declared = object_minimum(group) or max(map(annotated_minimum, pods))
         if declared:
             return declared, 0.0
         newest = max(created_at(pod.metadata) for pod in pods)

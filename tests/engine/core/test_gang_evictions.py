@@ -85,6 +85,22 @@ def test_an_eviction_whose_answer_was_lost_is_finished():
     assert world.bound == {}
 
 
+def test_an_eviction_that_does_not_end_in_time_is_taken_back_and_what_is_left_heals():
+    world, near, far = begun(preemption_timeout_s=30.0, commit_timeout_s=10.0)
+    world.refused[f"default/{far}"] = False
+    world.settle(world.tell(world.gone(f"default/{near}")))
+    world.tell(EvictFailed(f"default/{far}", f"uid-default-{far}", "429"))
+    world.after(29)
+    assert world.core.state.gangs.has_begun("default/g")
+    world.after(31)
+    assert not world.core.state.gangs.evicted
+    number = len(world.log)
+    world.after(60)
+    assert evictions(world, number) == []
+    assert world.released == []
+    assert world.core.state.gangs.get("default/g").latched
+
+
 def test_no_member_of_higher_priority_is_evicted_when_an_eviction_is_asked_for_again():
     nodes = [node(f"n{index}", 1) for index in range(3)]
     members = [member(f"p{index}", priority=9 if index == 2 else 0, on=f"n{index}") for index in range(3)]
@@ -163,6 +179,38 @@ def test_a_started_gang_that_heals_is_not_released_after_a_restart():
     assert world.released == []
     assert set(world.bound) == {"default/a", "default/b"}
     assert set(world.add(node("n2", 1)).after(30).bound) == {"default/a", "default/b", "default/c"}
+
+
+def test_a_gang_of_bare_pods_that_was_begun_here_has_not_started_however_long_its_members_have_run():
+    world = running(Settings(commit_timeout_s=10.0), node("n0", 1), node("n1", 1))
+    world.binds_fail = lambda bind: bind.pod == "default/b"
+    world.add(member("a", owner=None), member("b", owner=None))
+    world.tell(Gone("Node", "", "n0"), Gone("Node", "", "n1"))
+    world.after(60)
+    world.add(member("a", owner=None, on=world.bound["default/a"], started=100)).after(60)
+    assert not world.core.state.gangs.get("default/g").latched
+
+
+def test_a_mark_on_a_member_that_is_done_takes_no_other_along_after_a_restart():
+    done = marked(member("a", on="n0", phase="Failed"))
+    world = running(None, node("n0", 1), node("n1", 1), done, member("b", on="n1"), member("c", on="n0"))
+    assert world.evicted == []
+
+
+def test_a_member_whose_group_turned_out_to_be_basic_is_evicted_by_itself_when_that_is_asked_for_again():
+    group = pod_group("g", 2, "scheduling.k8s.io/v1alpha2")
+    more = {"gang": "", "minimum": 0, "schedulingGroup": {"podGroupName": "g"}}
+    members = [member("a", on="n0", **more), member("b", on="n1", **more)]
+    world = running(None, node("n0", 1), node("n1", 1), group, *members)
+    world.tell(seen(pod("high", 1, priority=9)))
+    asked = evictions(world)
+    assert {evict.gang for evict in asked} == {"default/g@scheduling.k8s.io"}
+    world.tell(seen(group | {"spec": {"schedulingPolicy": {"basic": {}}}}))
+    world.tell(*(EvictFailed(evict.pod, evict.uid, "429") for evict in asked))
+    number = len(world.log)
+    world.after(60)
+    assert {evict.gang for evict in evictions(world, number)} == {""}
+    assert "default/high" in world.bound
 
 
 def test_marks_are_taken_back_when_the_group_turns_out_to_be_basic():

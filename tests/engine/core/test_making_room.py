@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from fairlead.engine.core.actions import BindPod, EvictPod, NominatePod
 from fairlead.engine.core.events import EvictFailed
+from fairlead.engine.core.evictions import Evictions, Wait
 from fairlead.engine.priority import PriorityAnnotation
 from fairlead.engine.settings import Settings
+from fairlead.engine.units import pod_unit
+from fairlead.engine.victims import Victim
 from fairlead.kube.selectors import LabelSelector
 from support.cluster_of import Running, running, seen
-from support.units import EPOCH, budget, node, pod
+from support.units import EPOCH, budget, node, pod, pod_group, typed
 
 
 def slow(*things: dict, **settings) -> Running:
@@ -285,3 +288,38 @@ def test_a_nomination_is_kept_while_preempted_pods_leave_the_node():
     world = running(None, node("n", cpu=2), leaving, pod("high", 2, priority=9, nominated="n"))
     assert [one.node for one in world.core.state.room.nominations.values()] == ["n"]
     assert not [action for action in world.log if isinstance(action, NominatePod)]
+
+
+def test_a_node_is_searched_again_when_the_gang_of_its_pod_changes_elsewhere():
+    labels = {"scheduling.x-k8s.io/pod-group": "g"}
+    low = pod("low", on="n0", priority=1, labels=labels)
+    must_stay = pod("must-stay", on="n1", priority=9, labels=labels)
+    world = running(None, node("n0", cpu=1), node("n1", cpu=1), pod_group("g", 2), low, must_stay)
+    world.add(pod("high", priority=5)).after(20)
+    assert world.evicted == []
+    world.add(pod_group("g", 1)).after(600)
+    assert world.evicted == ["default/low"]
+    assert world.bound["default/high"] == "n0"
+
+
+def test_a_node_is_searched_again_when_another_pod_under_a_budget_is_on_it():
+    allows = budget("b", {"app": "a"}, 1)
+    first = pod("first", on="n", priority=9, labels={"app": "a"})
+    world = running(None, node("n", cpu=1), allows, first, pod("high", priority=5))
+    assert world.evicted == []
+    second = pod("second", on="n", priority=1, labels={"app": "a"})
+    world.settle(world.tell(world.gone("default/first"), seen(second)))
+    world.after(600)
+    assert world.evicted == ["default/second"]
+
+
+def test_a_wait_is_over_only_when_no_victim_is_left_on_the_units_node_though_others_hang_elsewhere():
+    high, near, late, far = (typed(pod(name)) for name in ("high", "near", "late", "far"))
+    unit = pod_unit(high, 9, Settings().order)
+    slots = ((near, 0), (late, 0), (far, 1))
+    victims = {one.metadata.uid: Victim(one, 0, 0.0, slot) for one, slot in slots}
+    waits = Evictions()
+    waits.add(Wait(unit, ((high, 0),), victims, deadline=300.0))
+    assert waits.left(near.metadata.uid) == []
+    (over,) = waits.left(late.metadata.uid)
+    assert over.unit is unit

@@ -9,7 +9,7 @@ from fairlead.engine.core.events import Gone, Unread
 from fairlead.engine.objects import remains
 from fairlead.engine.settings import Settings
 from support.cluster_of import Running, running, seen
-from support.units import node, pod
+from support.units import node, pod, workload
 
 PROBLEM = "Pod default/c: status.startTime: is no time"
 
@@ -38,6 +38,13 @@ def test_a_gang_that_is_counted_counts_it():
     world = waiting()
     assert world.bound == {}
     assert PROBLEM in world.holds()["default/a"].message
+
+
+def test_nothing_is_advised_about_its_owner_when_every_member_is_there():
+    owner = {"kind": "StatefulSet", "name": "set", "uid": "uid-StatefulSet-set", "controller": True}
+    world = waiting(minimum=3, owner=owner).add(workload("StatefulSet", "set", replicas=3, gang="g"))
+    assert world.tell(seen(pod("a", gang="g", minimum=3, owner=owner))) == []
+    assert world.holds()["default/a"].message.endswith(f"1 cannot be used: {PROBLEM}")
 
 
 def test_the_pod_itself_is_told_once():
@@ -69,7 +76,7 @@ def test_when_it_is_gone_a_counted_gang_starts_without_it_and_a_declared_one_wai
 
 def test_one_that_runs_counts_as_there_and_nobody_is_let_go_for_it():
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "r", "controller": True}
-    members = [pod(name, gang="g", minimum=3, on="n", owner=owner) for name in ("a", "b")]
+    members = [pod(name, gang="g", minimum=3, on="n", started=99, owner=owner) for name in ("a", "b")]
     world = Running(Settings())
     world.settle(world.tell(seen(node("n")), *map(seen, members), unread(minimum=3, on="n")))
     assert world.after(3600).released == []

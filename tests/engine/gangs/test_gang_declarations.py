@@ -199,6 +199,46 @@ def test_the_size_latches_at_the_first_start_and_later_members_bind_singly():
     assert gang.needed == 0
 
 
+def test_a_gang_has_started_as_soon_as_it_is_latched():
+    found = gangs(pod("a", gang="g"))
+    found.assume("uid-default-a")
+    found.latch("default/g")
+    gang = found.get("default/g")
+    assert (gang.started_with, gang.minimum) == (1, 1)
+
+
+def test_a_gang_that_has_started_goes_on_without_its_pod_group():
+    marks, name = {"schedulingGroup": {"podGroupName": "g"}}, f"default/g@{KUBERNETES}"
+    found = gangs(pod_group("g", 2, f"{KUBERNETES}/v1alpha2"), *(pod(each, on="n", **marks) for each in "ab"))
+    assert found.get(name).latched
+    found.group_gone("default", "g", KUBERNETES)
+    found.pod_seen(typed(pod("c", **marks)))
+    assert found.get(name).may_start
+
+
+def test_a_gang_found_at_its_declared_size_has_started_though_another_member_is_not_bound_yet():
+    found = gangs(pod("a", gang="g", minimum=1, on="n"), pod("b", gang="g", minimum=1))
+    found.assume("uid-default-b")
+    assert found.get("default/g").latched
+
+
+@pytest.mark.parametrize("api", ["scheduling.x-k8s.io/v1alpha1", f"{KUBERNETES}/v1alpha2"])
+def test_a_pod_group_without_a_minimum_leaves_it_to_the_number_of_members(api):
+    marks = {"labels": {"scheduling.x-k8s.io/pod-group": "g"}, "schedulingGroup": {"podGroupName": "g"}}
+    del marks["labels" if KUBERNETES in api else "schedulingGroup"]
+    found = gangs(pod_group("g", 0, api), *(pod(name, **marks) for name in "abc"))
+    (name,) = found.names()
+    assert found.get(name).minimum == 3
+
+
+def test_what_is_kept_of_changes_for_caches_is_bounded():
+    found = gangs(pod("a", gang="g"))
+    for _ in range(70_000):
+        found.assume("uid-default-a")
+    assert len(found.log) < 70_000
+    assert found.epoch == 1
+
+
 def test_a_running_gang_that_loses_a_member_heals_without_waiting_for_all():
     found = gangs(*(pod(name, gang="g", minimum=3, on="n") for name in "abc"))
     assert found.get("default/g").latched
@@ -216,6 +256,17 @@ def test_an_evicted_gang_starts_again_as_a_whole():
         found.pod_seen(typed(pod(name + "2", gang="g", minimum=2)))
         assert found.get("default/g").needed == 2
         assert found.get("default/g").may_start == (name == "b")
+
+
+def test_an_eviction_that_is_taken_back_is_over_at_once():
+    found = gangs(*(pod(name, gang="g", minimum=2, on="n") for name in "ab"))
+    assert found.get("default/g").latched
+    found.evict("default/g", ["uid-default-a", "uid-default-b"])
+    found.begin("default/g")
+    assert found.has_begun("default/g")
+    found.spare("default/g")
+    assert not found.has_begun("default/g")
+    assert found.get("default/g").latched
 
 
 def test_the_minimum_follows_its_object_after_the_start():
@@ -257,6 +308,16 @@ def test_members_above_the_minimum_may_go_before_the_gang_falls():
     gang = found.get("default/g")
     assert not gang.falls(1)
     assert gang.falls(2)
+
+
+def test_a_pod_that_is_gone_need_not_be_queued_though_its_group_was_none_any_more():
+    marks = {"schedulingGroup": {"podGroupName": "g"}}
+    found = gangs(
+        pod_group("g", 2, f"{KUBERNETES}/v1alpha2"), *(pod(name, **marks) for name in "ab"), basic("g")
+    )
+    assert set(found.freed) == {"uid-default-a", "uid-default-b"}
+    found.pod_gone("uid-default-a")
+    assert set(found.freed) == {"uid-default-b"}
 
 
 def test_a_pod_that_changes_gangs_leaves_the_old_one():

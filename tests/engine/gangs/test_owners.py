@@ -44,6 +44,36 @@ def test_a_gang_outlives_the_owner_of_its_members():
     assert gang.minimum == 1
 
 
+def test_a_started_gang_shrinks_with_its_owner_and_what_is_added_comes_beyond_its_minimum():
+    found = Gangs(settle_s=0.0)
+    found.owner_seen("ReplicaSet", owner(3, gang="g"))
+    for name in "abc":
+        found.pod_seen(typed(pod(name, gang="g", owner=CONTROLLER)))
+        found.assume(f"uid-default-{name}")
+    found.latch("default/g")
+    minimums = []
+    for replicas in (5, 2):
+        found.owner_seen("ReplicaSet", owner(replicas, gang="g"))
+        gang = found.get("default/g")
+        assert gang is not None
+        minimums.append(gang.minimum)
+    assert minimums == [3, 2]
+
+
+def test_a_started_gang_whose_owner_wants_no_pods_keeps_the_minimum_it_started_with():
+    found = Gangs(settle_s=0.0)
+    found.owner_seen("ReplicaSet", owner(3, gang="g"))
+    for name in "abc":
+        found.pod_seen(typed(pod(name, gang="g", owner=CONTROLLER)))
+        found.assume(f"uid-default-{name}")
+    found.latch("default/g")
+    found.owner_seen("ReplicaSet", owner(0, gang="g"))
+    found.pod_gone("uid-default-c")
+    gang = found.get("default/g")
+    assert gang is not None
+    assert gang.minimum == 3
+
+
 def test_an_owner_whose_members_all_left_counts_when_the_next_one_comes():
     found = Gangs(settle_s=0.0)
     found.owner_seen("Clone.example.com", owner(3))

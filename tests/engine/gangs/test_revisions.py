@@ -60,6 +60,13 @@ def test_they_count_as_long_as_there_is_no_newer_one():
     assert bound(world) == {"old-0", "old-1", "old-2"}
 
 
+def test_they_count_once_one_of_their_gang_runs():
+    world = running(None, node("n", cpu=4), workload("Deployment", "train", replicas=3, gang="g"))
+    world.add(replica_set(1), replica_set(2))
+    world.add(member("old-0", 1, on="n", started=99), member("old-1", 1), member("new-0", 2))
+    assert bound(world) == {"old-0", "old-1", "new-0"}
+
+
 def test_a_gang_starts_with_the_newer_revision_once_that_is_complete():
     world = edited(*(member(f"new-{index}", 2) for index in range(3)))
     assert bound(world) == {"new-0", "new-1", "new-2"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from support.cluster_of import running
 from support.units import budget, node, pod
 
@@ -50,3 +52,34 @@ def test_budgets_are_kept_over_the_whole_of_a_gangs_victims():
     assert world.evicted == []
     world = running(None, *crowd(16, 1, labels=app), budget("b", app, allowed=4), *gang(4))
     assert len(world.evicted) == 4
+
+
+def test_what_a_budget_allows_is_not_spent_by_a_gang_for_which_it_was_not_enough():
+    app = {"app": "a"}
+    world = running(None, *crowd(16, 1, labels=app), budget("b", app, allowed=3), *gang(4))
+    assert world.evicted == []
+    world.add(pod("single", priority=9, created=1, nodeSelector={"kubernetes.io/hostname": "n15"}))
+    assert world.evicted == ["default/low-15-0"]
+
+
+@pytest.mark.parametrize("nodes", [7, 50], ids=["few", "many"])
+def test_a_pod_that_is_not_in_the_way_once_a_larger_one_has_left_stays(nodes: int):
+    """A small pod is chosen on each node, then a large one for the last member, with room to spare."""
+    things = [node(f"n{index:02}", cpu=4) for index in range(nodes)]
+    for index in range(nodes):
+        things.append(pod(f"small-{index:02}", 1, on=f"n{index:02}", priority=0))
+        things.append(pod(f"large-{index:02}", 3, on=f"n{index:02}", priority=1))
+    world = running(None, *things, *gang(nodes + 1))
+    (large,) = (key for key in world.evicted if "large" in key)
+    assert len(world.evicted) == nodes
+    assert large.replace("large", "small") in world.bound
+
+
+def test_no_more_pods_stay_than_there_is_room_for_beside_all_members():
+    things = [node(f"n{index}", cpu=4) for index in range(5)]
+    for index in range(5):
+        things += [pod(f"small-{index}-{number}", 1, on=f"n{index}", priority=0) for number in range(2)]
+        things.append(pod(f"large-{index}", 2, on=f"n{index}", priority=1))
+    world = running(None, *things, *gang(11))
+    assert len(world.evicted) == 10
+    assert len([key for key in world.bound if "/m" in key]) == 11

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fairlead.engine.cluster import Cluster
+from fairlead.engine.victims import EXACT_LIMIT
 from support.units import budget, node, pod
 
 
@@ -77,6 +78,100 @@ def test_a_node_that_would_not_fit_even_when_empty_is_no_candidate():
 def test_a_node_with_an_untolerated_taint_is_no_candidate():
     tainted = node("a", cpu=1, taints=[{"key": "k", "effect": "NoSchedule"}])
     assert preempt(pod("p", priority=5), tainted, pod("x", on="a", priority=1)).node is None
+
+
+def container(port: int = 0, **requests: str) -> list[dict]:
+    """The containers of a pod that wants these, and a port of its node."""
+    ports = [{"containerPort": port, "hostPort": port}] if port else []
+    return [{"name": "c", "ports": ports, "resources": {"requests": requests}}]
+
+
+def test_no_pod_leaves_a_node_where_not_even_all_of_them_would_help_however_many_they_are():
+    found = preempt(
+        pod("p", priority=5, containers=container(80, cpu="1")),
+        node("a", cpu=EXACT_LIMIT + 2),
+        pod("keeper", on="a", priority=9, containers=container(80, cpu="1")),
+        *(pod(f"x{i}", on="a", priority=1) for i in range(EXACT_LIMIT + 1)),
+    )
+    assert (found.node, found.victims) == (None, [])
+
+
+def test_every_pod_leaves_for_one_that_wants_its_node_to_itself():
+    found = preempt(
+        pod("p", priority=9, annotations={"fairlead.dev/capacity": "exclusive"}),
+        node("a", cpu=4),
+        *(pod(f"x{i}", on="a", priority=1) for i in range(2)),
+    )
+    assert (found.node, found.victims) == ("a", ["default/x0", "default/x1"])
+
+
+def test_a_pod_that_has_nothing_of_what_is_missing_stays():
+    gpu = {"cpu": "1", "example.com/gpu": "1"}
+    found = preempt(
+        pod("p", priority=9, containers=container(**gpu)),
+        node("a", cpu=4, extended={"example.com/gpu": "1"}),
+        pod("plain", on="a", priority=1),
+        pod("gpu", on="a", priority=5, containers=container(**gpu)),
+    )
+    assert found.victims == ["default/gpu"]
+
+
+@pytest.mark.parametrize("others", [0, 2], ids=["alone", "beside-a-gang"])
+def test_one_big_pod_leaves_instead_of_many_small_ones(others: int):
+    """Putting pods back one by one, the longest running first, would keep the big one.
+
+    Where only amounts count that is so for any number of pods; else the members of a gang are as one.
+    """
+    small = EXACT_LIMIT - 2 if others else EXACT_LIMIT + 2
+    found = preempt(
+        pod("p", small, priority=9),
+        node("a", cpu=2 * small + others),
+        pod("big", small, on="a", priority=3, started=1),
+        *(pod(f"small{i:02}", on="a", priority=3, started=5) for i in range(small)),
+        *(pod(f"member{i}", on="a", priority=3, started=5, gang="g", minimum=2) for i in range(others)),
+    )
+    assert found.victims == ["default/big"]
+
+
+def test_a_lower_pod_whose_budget_allows_it_leaves_before_a_higher_one_without_a_budget():
+    found = preempt(
+        pod("p", priority=9),
+        node("a", cpu=1),
+        node("b", cpu=1),
+        pod("x", on="a", priority=5),
+        pod("y", on="b", priority=3, labels={"app": "y"}),
+        budget("b", {"app": "y"}, 1),
+    )
+    assert (found.node, found.victims, found.pdb_violations) == ("b", ["default/y"], 0)
+
+
+def test_a_whole_gang_leaves_before_as_many_pods_of_more_units():
+    def members(of: str, number: int, on: str) -> list[dict]:
+        return [pod(f"{of}{i}", on=on, priority=3, gang=of, minimum=number) for i in range(number)]
+
+    found = preempt(
+        pod("p", 3, priority=9),
+        node("a", cpu=3),
+        node("b", cpu=3),
+        *members("two", 2, "a"),
+        pod("one", on="a", priority=3),
+        *members("three", 3, "b"),
+    )
+    assert (found.node, found.victims) == ("b", ["default/three0", "default/three1", "default/three2"])
+
+
+def test_among_many_a_higher_pod_leaves_where_the_lowest_would_take_along_one_that_must_stay():
+    found = preempt(
+        pod("p", priority=5),
+        node("a", cpu=EXACT_LIMIT + 1),
+        node("b", cpu=1),
+        *(pod(f"x{i:02}", on="a", priority=1) for i in range(EXACT_LIMIT)),
+        pod("member", on="a", priority=0, gang="g", minimum=2),
+        pod("must-stay", on="b", priority=9, gang="g", minimum=2),
+    )
+    assert found.node == "a"
+    assert len(found.victims) == 1
+    assert "/x" in found.victims[0]
 
 
 def test_a_pod_that_never_preempts_gets_no_node():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -106,9 +107,17 @@ def test_the_same_set_in_another_order_gives_the_same_victims():
     assert cheapest_by_amounts(crowd, (2,)) == cheapest_by_amounts(crowd[::-1], (2,))
 
 
-def test_among_many_what_a_budget_allows_goes_to_the_least_important():
+@pytest.mark.parametrize("by", ["priority", "start"])
+def test_among_many_what_a_budget_allows_goes_to_the_least_important(by):
     crowd = [
-        Victim(typed(pod(f"v{index:02}", labels={"app": "a"})), index, 1.0, 0, "", (1,))
+        Victim(
+            typed(pod(f"v{index:02}", labels={"app": "a"})),
+            index if by == "priority" else 0,
+            100.0 - index if by == "start" else 1.0,
+            0,
+            "",
+            (1,),
+        )
         for index in range(20)
     ]
     budgets = Budgets([convert(budget("b", {"app": "a"}, 3), PodDisruptionBudget)])
@@ -124,4 +133,4 @@ def test_among_many_what_a_budget_allows_goes_to_the_least_important():
         price,
         lambda ordered: budgets.broken([v.pod for v in ordered]),
     )
-    assert sorted(victim.priority for victim in leaving) == [0, 1, 2]
+    assert sorted(victim.key for victim in leaving) == ["default/v00", "default/v01", "default/v02"]

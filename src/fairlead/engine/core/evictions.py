@@ -64,18 +64,16 @@ class Evictions:
     def add(self, wait: Wait) -> None:
         """A unit begins to wait."""
         self.drop(wait.unit.id)
-        self.version += 1
         self._waits[wait.unit.id] = wait
         for uid in wait.victims:
             self._of_victim.setdefault(uid, {})[wait.unit.id] = None
 
-    def drop(self, unit_id: str) -> Wait | None:
+    def drop(self, unit_id: str) -> None:
         """A unit waits no more."""
         wait = self._waits.pop(unit_id, None)
         self.version += 1
         for uid in wait.victims if wait else ():
             self._forget(uid, unit_id)
-        return wait
 
     def left(self, uid: str) -> list[Wait]:
         """A victim has left; the waits that may be over by that."""
