@@ -11,6 +11,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from fairlead.client.api import Client
@@ -20,12 +21,12 @@ from fairlead.client.view import Added, Deleted, Event, Modified
 from fairlead.doors.owners import OwnersOfPods
 from fairlead.doors.policies import LivePolicies
 from fairlead.doors.references import LONGEST, keep_newest
-from fairlead.kube.meta import Object, ObjectMeta
+from fairlead.kube.meta import Condition, Object, ObjectMeta
 from fairlead.kube.node import Node
 from fairlead.kube.pod import Pod, PodSpec, PodStatus
 from fairlead.kube.resources import known
 from fairlead.policy.demands import Makeup, asks_budgets, demand_of_group, desired_of_group
-from fairlead.policy.groups import GroupKey, Member, group_of, member_of
+from fairlead.policy.groups import GroupKey, Member, bound_at, group_of, member_of
 from fairlead.policy.ledger import EXPIRY_S
 from fairlead.policy.matching import Policies
 from fairlead.policy.model import PlacementPolicy
@@ -49,6 +50,7 @@ _MARKS = (
 )
 _TIERS_KEPT = 1000  # one for each policy, demand and number of pods
 _SPECS = 100_000
+_STATUSES = 10_000  # pods are bound many in a second; what is older is shared by whoever has it
 _AWAY = 10_000  # so many nodes that went are remembered
 _REMEMBERED_S = 2 * EXPIRY_S  # after that a ledger's slot has expired anyhow
 
@@ -111,6 +113,7 @@ class GroupsOfPods:
             client, known("Node"), kind, keep=_labels, rng=rng, clock=clock
         )
         self._specs: dict[str, PodSpec] = {}  # one for all pods of a node
+        self._statuses: dict[tuple[str, float], PodStatus] = {}
         self._seen: dict[str, Pod] = {}
         self._awaited: dict[
             str, list[asyncio.Future[None]]
@@ -404,11 +407,27 @@ class GroupsOfPods:
         if spec is None:
             spec = self._specs[node] = PodSpec(node_name=node)
             keep_newest(self._specs, _SPECS)  # a pod may name a node that never was
-        return Pod(kept, spec, _PHASES.get(pod.status.phase, _RUNNING))
+        return Pod(kept, spec, self._status(pod))
+
+    def _status(self, pod: _Pod) -> PodStatus:
+        """Its phase and when it was bound; one for all pods that were bound in the same second."""
+        phase = _PHASES.get(pod.status.phase, _RUNNING).phase
+        bound = bound_at(pod.status.conditions)
+        if not bound:
+            return _PHASES[phase]
+        status = self._statuses.get((phase, bound))
+        if status is None:
+            time = datetime.fromtimestamp(bound, UTC)
+            conditions = (Condition("PodScheduled", "True", last_transition_time=time),)
+            status = self._statuses[phase, bound] = PodStatus(phase=phase, conditions=conditions)
+            keep_newest(self._statuses, _STATUSES)
+        return status
 
 
 _RUNNING = PodStatus(phase="Running")
-_PHASES = {phase: PodStatus(phase=phase) for phase in ("Succeeded", "Failed", "Pending")}
+_PHASES = {phase: PodStatus(phase=phase) for phase in ("Succeeded", "Failed", "Pending")} | {
+    "Running": _RUNNING
+}
 
 
 class _Spec(Object, frozen=True, gc=False):
@@ -417,6 +436,7 @@ class _Spec(Object, frozen=True, gc=False):
 
 class _Status(Object, frozen=True, gc=False):
     phase: str = ""
+    conditions: tuple[Condition, ...] = ()
 
 
 class _Pod(Object, frozen=True, gc=False):

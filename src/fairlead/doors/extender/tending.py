@@ -151,7 +151,7 @@ class Tending:
             return causes.get(waiter.uid, "tier")
 
         def decided(marks: Marks) -> Marks:
-            probes = self._probes(policy, marks)
+            probes, landings = self._outcomes(policy, marks, wall)
             return decide(
                 policy,
                 marks,
@@ -161,6 +161,7 @@ class Tending:
                 before=before,
                 stranded=lost,
                 probes=probes,
+                landings=landings,
                 blame=blame,
             ).marks
 
@@ -201,23 +202,30 @@ class Tending:
             if one.refused and one.tier is not None and one.key.policy == policy.name
         ]
 
-    def _probes(self, policy: PlacementPolicy, marks: Marks) -> Probes:
-        """What became of pods that try a tier; looked for only where one does."""
+    def _outcomes(
+        self, policy: PlacementPolicy, marks: Marks, wall: float
+    ) -> tuple[Probes, dict[int, float]]:
+        """What became of pods that try a tier, and when a pod last got a place in each: maybe one that was
+        let in because it fits. Looked for only where a pod tries, or a mark may end.
+        """
         tokens = {mark.probe for _, mark in marks if mark.probe}
-        if not tokens:
-            return Probes()
+        if not tokens and all(mark.cooling(wall) for _, mark in marks):
+            return Probes(), {}
         index = {tier.name: at for at, tier in enumerate(policy.spec.tiers)}
         present: set[str] = set()
         placed: dict[str, int | None] = {}
+        landings: dict[int, float] = {}
         for key, member, _ in self._groups.each():
             if key.policy != policy.name:
                 continue
+            if member.placed and (tier := index.get(member.tier)) is not None:
+                landings[tier] = max(member.bound, landings.get(tier, 0.0))
             for token in tokens & {member.token, member.uid}:
                 present.add(token)
                 if member.placed:
                     placed[token] = index.get(member.tier)
         present |= tokens & self._deciding.waiting.keys()
-        return Probes(frozenset(present), placed)
+        return Probes(frozenset(present), placed), landings
 
     async def _nudge(self, client: Client) -> None:
         now = self._clock.now()
