@@ -23,15 +23,16 @@ from typing import cast
 import structlog
 from aiohttp import web
 
-__all__ = ["MOST", "Connections"]
+__all__ = ["ANSWER_S", "MOST", "Connections"]
 
 _log = structlog.get_logger(__name__)
 
 MOST = 500
 """Connections at once; fewer where the process may not open as many files."""
+ANSWER_S = 10.0
+"""How long a caller may read nothing of its answer."""
 _HANDSHAKE_S = 5.0
 _HEADER_S = 10.0
-_ANSWER_S = 10.0
 _CLOSING_S = 5.0
 _LOOK_S = 0.5
 _FULL_S = 0.2  # until accepting is tried again after the kernel refused
@@ -113,7 +114,7 @@ class Connections:
         most: int = MOST,
         handshake_s: float = _HANDSHAKE_S,
         header_s: float = _HEADER_S,
-        answer_s: float = _ANSWER_S,
+        answer_s: float = ANSWER_S,
     ) -> None:
         self._make = make
         # Half of the files are for watches, writes and what else the process has open.

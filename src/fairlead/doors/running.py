@@ -321,9 +321,7 @@ def _printable(text: str, kept: str = "") -> str:
     if text.isprintable():
         return text
     return "".join(
-        each
-        if each.isprintable() or each in kept
-        else each.encode("unicode_escape").decode("ascii")
+        each if each.isprintable() or each in kept else each.encode("unicode_escape").decode("ascii")
         for each in text
     )
 
