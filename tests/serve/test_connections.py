@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -104,6 +105,19 @@ async def test_the_connection_that_was_idle_for_longest_goes_first() -> None:
             assert await given_up.ended()
         newcomer.writer.write(b"Host: a\r\n\r\n")
         assert await newcomer.answer() == "HTTP/1.1 200 OK"
+
+
+async def test_connections_that_come_in_one_moment_and_are_given_up_at_once_are_closed() -> None:
+    async with serving("127.0.0.1:0", checks=dict, metrics=bytes, most_connections=MOST) as url:
+        # They are all in the kernel's queue before the port accepts the first.
+        address = ("127.0.0.1", int(url.rpartition(":")[2]))
+        made = [socket.create_connection(address, timeout=PATIENCE_S) for _ in range(10 * MOST)]
+        try:
+            ended = [await asyncio.to_thread(one.recv, 1) for one in made[:-MOST]]
+            assert ended == [b""] * (9 * MOST)
+        finally:
+            for one in made:
+                one.close()
 
 
 async def test_a_request_that_is_being_answered_is_never_given_up_and_newcomers_wait() -> None:

@@ -18,6 +18,7 @@ import socket
 import ssl
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import cast
 
 import structlog
@@ -235,7 +236,9 @@ class Connections:
             connection.since = loop.time()
             self._in[_State.OPENING][connection] = None
             self._by_wrapped[connection.wrapped] = connection
-            connection.accepting = group.create_task(self._connect(connection, accepted, tls))
+            task = group.create_task(self._connect(connection, accepted, tls))
+            task.add_done_callback(partial(_close_unstarted, accepted))
+            connection.accepting = task
 
     async def _connect(
         self, connection: _Connection, accepted: socket.socket, tls: ssl.SSLContext | None
@@ -289,3 +292,9 @@ class Connections:
                     late.append(connection)
             for connection in late:
                 connection.drop()
+
+
+def _close_unstarted(accepted: socket.socket, task: asyncio.Task[None]) -> None:
+    """Close the socket of a connection that was given up before its task ran: nothing else would."""
+    if task.cancelled():
+        accepted.close()
