@@ -27,6 +27,7 @@ from fairlead.client.api import Client
 from fairlead.client.clock import WALL_CLOCK, Clock
 from fairlead.client.connection import Connection
 from fairlead.doors.address import check_address
+from fairlead.doors.allocator import return_large_blocks
 from fairlead.doors.failures import worst
 from fairlead.doors.policies import LivePolicies
 from fairlead.errors import BadInput
@@ -162,6 +163,8 @@ async def _main(
 
         # Whichever doors a process has, it can also be the one that writes policies' statuses.
         doors = [*make(around), StatusDoor(around)]
+        if any(True for door in doors for _ in door.routes()):
+            return_large_blocks()  # it takes bodies
         stopping = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
