@@ -69,14 +69,14 @@ def test_a_marked_tier_takes_pods_again_as_soon_as_there_is_room(corner: Extende
     corner.scale("web", 1)
     assert corner.settled("web", 1) == {"on-demand": 1}
 
-    # There is room on spot again: pods that fit are let in, though the mark is still there.
+    # There is room on spot again: pods that fit are let in, and once one came after the cool-down all are.
     def free() -> bool:
         corner.cluster.wire.request("DELETE", corner.cluster.path("Deployment", "try"))
         corner.cluster.wait(lambda: not corner.pods("try"), "the last try to be gone")
         corner.deploy("try", 3)
-        return corner.settled("try", 3)["spot"] > 0
+        return corner.settled("try", 3)["spot"] > 0 and not corner.replicas[0].log("marks")[-1]["marks"]
 
-    corner.cluster.wait(free, "a pod to be let in on spot")
+    corner.cluster.wait(free, "a pod to be let in on spot, and the mark to be taken away")
 
 
 @pytest.mark.slow

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from fairlead.engine.core.events import MarksAre, PoliciesAre
 from fairlead.engine.settings import Settings
 from fairlead.policy.marks import PROBE_S, Marks
@@ -58,6 +60,47 @@ def test_a_probe_of_our_own_scheduler_s_is_neither_renewed_nor_ended_by_the_reba
     ours = picture.web("web-4", tier="spot", slot=4, created=NOW, scheduler="fairlead")
     before = trying(unschedulable(ours, NOW), picture).marks
     assert until(picture, NOW + PROBE_S - 1).marks is before
+
+
+@pytest.mark.parametrize(("bound", "ends"), [(NOW - 61, False), (NOW - 60, True), (NOW, True)])
+def test_a_pod_that_got_a_place_after_the_cool_down_ends_the_mark_whoever_tries(
+    bound: float, ends: bool
+) -> None:
+    picture = Picture()
+    trying(unschedulable(picture.web("web-4", tier="spot", slot=4, created=NOW), NOW), picture)
+    picture.fall_back()
+    assert picture.marks.get("spot") is not None, "the pod that tries has no node yet"
+    picture.add(picture.web("web-5", "s1", slot=5, bound=bound))
+    picture.fall_back()
+    assert (picture.marks.get("spot") is None) is ends
+
+
+def test_a_pod_that_fits_into_a_tier_that_cools_down_does_not_end_the_mark() -> None:
+    picture = Picture().deployment(2).failed("spot", ago=30)
+    picture.add(picture.web("web-1", "d1"), picture.web("web-2", "s1", bound=NOW))
+    picture.fall_back()
+    assert picture.marks.get("spot") is not None
+    picture.now += 60
+    picture.fall_back()
+    assert picture.marks.get("spot") is not None, "it came before the cool-down was over"
+
+
+def test_a_pod_bound_by_a_clock_that_was_hours_ahead_ends_no_mark() -> None:
+    picture = Picture().deployment(2).failed("spot", ago=120)
+    picture.add(picture.web("web-1", "d1"), picture.web("web-2", "s1", bound=NOW + 7200))
+    picture.fall_back()
+    assert picture.marks.get("spot") is not None
+
+
+def test_a_pod_on_a_node_that_takes_no_more_pods_does_not_open_its_tier() -> None:
+    picture = Picture().deployment(2)
+    picture.fall_back()
+    picture.add(*(picture.spot(name, unschedulable=True) for name in ("s1", "s2")))
+    picture.fall_back()
+    picture.now += 120
+    picture.add(picture.web("web-1", "d1"), picture.web("web-2", "s1", bound=picture.now))
+    picture.fall_back()
+    assert picture.marks.get("spot") is not None
 
 
 class TestGangsThatAreNotWhole:

@@ -72,6 +72,8 @@ def test_flags_win_over_the_file(tmp_path: Path):
         ("leaderElection: {leaseDuration: 5s}", "leaderElection"),
         ("record: {segmentBytes: 1}", "record.segmentBytes"),
         ("priorityAnnotation: {max: high}", "priorityAnnotation.max"),
+        ("priorityAnnotation: {max: 1000000001}", "priorityAnnotation.max: 1000000001 .* 1000000000"),
+        ("priorityAnnotation: {max: -2147483649}", "priorityAnnotation.max: -2147483649 is not between"),
         # An empty selector selects every namespace, so one with a misspelt field must not count as empty.
         ("priorityAnnotation: {namespaceSelector: {matchLabel: {a: b}}}", "namespaceSelector.*matchLabel"),
         (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -13,6 +14,7 @@ from fairlead.doors.health import serving
 from support.wire import PATIENCE_S
 
 MOST = 4
+LARGE = 64 * 1024 * 1024  # more than sockets take
 
 
 class Caller:
@@ -54,6 +56,10 @@ class Held:
         await self.free.wait()
         return web.Response(text="ok")
 
+    async def large(self, _: web.Request) -> web.Response:
+        self._asked.release()
+        return web.Response(body=b"x" * LARGE)
+
     async def wait_for(self, number: int) -> None:
         async with asyncio.timeout(PATIENCE_S):
             for _ in range(number):
@@ -61,15 +67,16 @@ class Held:
 
 
 @asynccontextmanager
-async def port(held: Held) -> AsyncIterator[Callable[[], Awaitable[Caller]]]:
+async def port(held: Held, **more: float) -> AsyncIterator[Callable[[], Awaitable[Caller]]]:
     """What connects to a port with few places."""
     made: list[Caller] = []
     async with serving(
         "127.0.0.1:0",
         checks=dict,
         metrics=bytes,
-        routes=[web.get("/held", held.answer)],
+        routes=[web.get("/held", held.answer), web.get("/large", held.large)],
         most_connections=MOST,
+        **more,
     ) as url:
 
         async def connect() -> Caller:
@@ -100,6 +107,19 @@ async def test_the_connection_that_was_idle_for_longest_goes_first() -> None:
         assert await newcomer.answer() == "HTTP/1.1 200 OK"
 
 
+async def test_connections_that_come_in_one_moment_and_are_given_up_at_once_are_closed() -> None:
+    async with serving("127.0.0.1:0", checks=dict, metrics=bytes, most_connections=MOST) as url:
+        # They are all in the kernel's queue before the port accepts the first.
+        address = ("127.0.0.1", int(url.rpartition(":")[2]))
+        made = [socket.create_connection(address, timeout=PATIENCE_S) for _ in range(10 * MOST)]
+        try:
+            ended = [await asyncio.to_thread(one.recv, 1) for one in made[:-MOST]]
+            assert ended == [b""] * (9 * MOST)
+        finally:
+            for one in made:
+                one.close()
+
+
 async def test_a_request_that_is_being_answered_is_never_given_up_and_newcomers_wait() -> None:
     held = Held()
     async with port(held) as connect:
@@ -115,3 +135,34 @@ async def test_a_request_that_is_being_answered_is_never_given_up_and_newcomers_
         held.free.set()
         assert [await one.answer() for one in busy] == ["HTTP/1.1 200 OK"] * MOST
         assert await waiting == "HTTP/1.1 200 OK"
+
+
+async def read_all(caller: Caller) -> int:
+    """How many bytes there are to be read until the connection ends, or the whole answer is there."""
+    found = 0
+    async with asyncio.timeout(PATIENCE_S):
+        with contextlib.suppress(ConnectionError):
+            while found < LARGE and (part := await caller.reader.read(1024 * 1024)):
+                found += len(part)
+    return found
+
+
+async def test_who_does_not_read_its_answer_in_time_loses_its_connection() -> None:
+    held = Held()
+    async with port(held, answer_s=0.1) as connect:
+        callers = [await connect() for _ in range(MOST)]
+        for one in callers:
+            one.send("/large")
+        await held.wait_for(MOST)
+        # Nobody who is being answered is given up for another: there is no place before their time is over.
+        late = await connect()
+        late.send("/livez")
+        assert await late.answer() == "HTTP/1.1 200 OK"
+        assert min([await read_all(one) for one in callers]) < LARGE
+
+
+async def test_who_reads_its_answer_has_all_of_it() -> None:
+    async with port(Held(), answer_s=PATIENCE_S) as connect:
+        one = await connect()
+        one.send("/large")
+        assert await read_all(one) >= LARGE

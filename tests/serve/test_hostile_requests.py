@@ -14,8 +14,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from fairlead.doors.connections import MOST
 from support.cluster import Cluster, Host
 from support.hostile import MIB, SHARE, Port, extender, status_of, webhook
+from support.wire import PATIENCE_S
 
 DOORS = {"webhook": webhook, "extender": extender}
 LIMITS = {"webhook": 8 * MIB, "extender": 64 * MIB}
@@ -122,11 +124,12 @@ def test_a_body_that_does_not_come_is_given_up(port: Port) -> None:
             assert status_of(connection) == 0, "nor the handshake"
 
 
-def test_slow_connections_keep_no_call_waiting(port: Port) -> None:
+def test_slow_connections_keep_no_call_waiting_are_few_and_end(port: Port) -> None:
     alone_s = median_s(port)
+    before = port.open_files()
     slow = []
     try:
-        for number in range(1500):
+        for number in range(3 * MOST):
             connection = socket.create_connection(("127.0.0.1", port.port), timeout=60)
             slow.append(connection)
             if port.tls is None:
@@ -135,9 +138,25 @@ def test_slow_connections_keep_no_call_waiting(port: Port) -> None:
                 connection.sendall(b"\x16\x03\x01")
         assert median_s(port) < 5 * alone_s
         assert port.post() == 200
+        assert port.open_files() - before <= MOST + 20
+        assert sum(has_ended(connection, 0.0) for connection in slow) >= 2 * MOST, "the first make room"
+        assert all(has_ended(connection, PATIENCE_S) for connection in slow), "and the last have a deadline"
     finally:
         for connection in slow:
             connection.close()
+
+
+def has_ended(connection: socket.socket, patience_s: float) -> bool:
+    """Whether the other end has closed a connection, maybe after a word; or does so in time."""
+    connection.settimeout(patience_s)
+    try:
+        while connection.recv(4096):
+            pass
+    except (BlockingIOError, TimeoutError):
+        return False
+    except ConnectionError:
+        pass
+    return True
 
 
 def median_s(port: Port) -> float:

@@ -83,6 +83,10 @@ class Port:
         """The most memory that it took since."""
         return self._memory("VmHWM")
 
+    def open_files(self) -> int:
+        """How many files, connections among them, it has open."""
+        return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
+
     def resident(self) -> int:
         return self._memory("VmRSS")
 

@@ -73,6 +73,7 @@ class Picture:
     def web(self, name: str, on: str = "", *, slot: int | None = None, **more: Any) -> Obj:
         """A pod of Deployment web; with `on`, on that node, Ready."""
         self._drawn += 1
+        bound = more.pop("bound", LONG_AGO)
         slot = slot or self._drawn
         tier = more.pop("tier", {"s": "spot", "d": "on-demand"}.get(on[:1], ""))
         made = pod(
@@ -90,7 +91,10 @@ class Picture:
             **({"created": LONG_AGO} | more),
         )
         if on:
-            made["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+            made["status"]["conditions"] = [
+                {"type": "Ready", "status": "True"},
+                {"type": "PodScheduled", "status": "True", "lastTransitionTime": at(bound)},
+            ]
         return made
 
     def pods(self, *nodes: str) -> Picture:

@@ -18,20 +18,22 @@ import socket
 import ssl
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import cast
 
 import structlog
 from aiohttp import web
 
-__all__ = ["MOST", "Connections"]
+__all__ = ["ANSWER_S", "MOST", "Connections"]
 
 _log = structlog.get_logger(__name__)
 
 MOST = 500
 """Connections at once; fewer where the process may not open as many files."""
+ANSWER_S = 10.0
+"""How long a caller may read nothing of its answer."""
 _HANDSHAKE_S = 5.0
 _HEADER_S = 10.0
-_ANSWER_S = 10.0
 _CLOSING_S = 5.0
 _LOOK_S = 0.5
 _FULL_S = 0.2  # until accepting is tried again after the kernel refused
@@ -113,7 +115,7 @@ class Connections:
         most: int = MOST,
         handshake_s: float = _HANDSHAKE_S,
         header_s: float = _HEADER_S,
-        answer_s: float = _ANSWER_S,
+        answer_s: float = ANSWER_S,
     ) -> None:
         self._make = make
         # Half of the files are for watches, writes and what else the process has open.
@@ -234,7 +236,9 @@ class Connections:
             connection.since = loop.time()
             self._in[_State.OPENING][connection] = None
             self._by_wrapped[connection.wrapped] = connection
-            connection.accepting = group.create_task(self._connect(connection, accepted, tls))
+            task = group.create_task(self._connect(connection, accepted, tls))
+            task.add_done_callback(partial(_close_unstarted, accepted))
+            connection.accepting = task
 
     async def _connect(
         self, connection: _Connection, accepted: socket.socket, tls: ssl.SSLContext | None
@@ -288,3 +292,9 @@ class Connections:
                     late.append(connection)
             for connection in late:
                 connection.drop()
+
+
+def _close_unstarted(accepted: socket.socket, task: asyncio.Task[None]) -> None:
+    """Close the socket of a connection that was given up before its task ran: nothing else would."""
+    if task.cancelled():
+        accepted.close()

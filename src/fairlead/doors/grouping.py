@@ -11,6 +11,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from fairlead.client.api import Client
@@ -19,13 +20,13 @@ from fairlead.client.reflector import Reflector
 from fairlead.client.view import Added, Deleted, Event, Modified
 from fairlead.doors.owners import OwnersOfPods
 from fairlead.doors.policies import LivePolicies
-from fairlead.doors.references import LONGEST, keep_newest
-from fairlead.kube.meta import Object, ObjectMeta
+from fairlead.doors.references import LONGEST, Interned
+from fairlead.kube.meta import Condition, Object, ObjectMeta
 from fairlead.kube.node import Node
 from fairlead.kube.pod import Pod, PodSpec, PodStatus
 from fairlead.kube.resources import known
 from fairlead.policy.demands import Makeup, asks_budgets, demand_of_group, desired_of_group
-from fairlead.policy.groups import GroupKey, Member, group_of, member_of
+from fairlead.policy.groups import GroupKey, Member, bound_at, group_of, member_of
 from fairlead.policy.ledger import EXPIRY_S
 from fairlead.policy.matching import Policies
 from fairlead.policy.model import PlacementPolicy
@@ -49,6 +50,7 @@ _MARKS = (
 )
 _TIERS_KEPT = 1000  # one for each policy, demand and number of pods
 _SPECS = 100_000
+_STATUSES = 10_000
 _AWAY = 10_000  # so many nodes that went are remembered
 _REMEMBERED_S = 2 * EXPIRY_S  # after that a ledger's slot has expired anyhow
 
@@ -110,7 +112,9 @@ class GroupsOfPods:
         self._nodes: Reflector[Any, dict[str, str]] = Reflector(
             client, known("Node"), kind, keep=_labels, rng=rng, clock=clock
         )
-        self._specs: dict[str, PodSpec] = {}  # one for all pods of a node
+        # A pod may name a node that never was, so neither may grow without end.
+        self._specs = Interned(_spec_of, _SPECS)  # one for all pods of a node
+        self._statuses = Interned(_status_of, _STATUSES)  # one for all pods bound in the same second
         self._seen: dict[str, Pod] = {}
         self._awaited: dict[
             str, list[asyncio.Future[None]]
@@ -263,7 +267,7 @@ class GroupsOfPods:
         if self._on_each_node is not None:
             self._on_each_node(event)
         if isinstance(event, Deleted):
-            self._specs.pop(event.key, None)
+            self._specs.forget(event.key)
             self._away[event.key] = None
             if len(self._away) > _AWAY:
                 del self._away[next(iter(self._away))]
@@ -399,16 +403,29 @@ class GroupsOfPods:
             },
             owner_references=(controller,) if controller is not None else (),
         )
-        node = pod.spec.node_name
-        spec = self._specs.get(node)
-        if spec is None:
-            spec = self._specs[node] = PodSpec(node_name=node)
-            keep_newest(self._specs, _SPECS)  # a pod may name a node that never was
-        return Pod(kept, spec, _PHASES.get(pod.status.phase, _RUNNING))
+        return Pod(kept, self._specs[pod.spec.node_name], self._status(pod))
+
+    def _status(self, pod: _Pod) -> PodStatus:
+        """Its phase, and when it was bound."""
+        known = _PHASES.get(pod.status.phase, _RUNNING)
+        bound = bound_at(pod.status.conditions)
+        return self._statuses[known.phase, bound] if bound else known
 
 
 _RUNNING = PodStatus(phase="Running")
-_PHASES = {phase: PodStatus(phase=phase) for phase in ("Succeeded", "Failed", "Pending")}
+_PHASES = {phase: PodStatus(phase=phase) for phase in ("Succeeded", "Failed", "Pending")} | {
+    "Running": _RUNNING
+}
+
+
+def _spec_of(node: str) -> PodSpec:
+    return PodSpec(node_name=node)
+
+
+def _status_of(key: tuple[str, float]) -> PodStatus:
+    phase, bound = key
+    time = datetime.fromtimestamp(bound, UTC)
+    return PodStatus(phase=phase, conditions=(Condition("PodScheduled", "True", last_transition_time=time),))
 
 
 class _Spec(Object, frozen=True, gc=False):
@@ -417,6 +434,7 @@ class _Spec(Object, frozen=True, gc=False):
 
 class _Status(Object, frozen=True, gc=False):
     phase: str = ""
+    conditions: tuple[Condition, ...] = ()
 
 
 class _Pod(Object, frozen=True, gc=False):

@@ -19,7 +19,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from fairlead.doors.bodies import BODIES, Bodies
-from fairlead.doors.connections import MOST, Connections
+from fairlead.doors.connections import ANSWER_S, MOST, Connections
 from fairlead.doors.shown import Shown
 from fairlead.errors import BadInput
 
@@ -58,11 +58,13 @@ async def serving(
     tls: Shown | None = None,
     memory: int | None = None,
     most_connections: int = MOST,
+    answer_s: float = ANSWER_S,
 ) -> AsyncIterator[str]:
     """Serve on ``ADDRESS:PORT`` (``:PORT`` is every address, port 0 any) inside the context; the URL.
 
     `checks` are asked anew each time: what must hold to be ready, by name, and "" or what is wrong.
     `memory` is what all bodies together may take in bytes; unless told, a quarter of what the process has.
+    Who does not read an answer for `answer_s` loses the connection.
     At the end, calls under way get a second to finish; no new ones are taken.
     """
 
@@ -102,7 +104,7 @@ async def serving(
         assert runner.server is not None
         return runner.server()
 
-    connections = app[_CONNECTIONS] = Connections(make, most=most_connections)
+    connections = app[_CONNECTIONS] = Connections(make, most=most_connections, answer_s=answer_s)
     app[BODIES] = Bodies(connections, most=memory)
     await runner.setup()
     try:

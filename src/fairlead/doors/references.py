@@ -8,13 +8,16 @@ exists: then what is remembered by a name that a user chose is never longer than
 from __future__ import annotations
 
 import re
-from collections.abc import MutableMapping
-from typing import Any
+from collections.abc import Callable, MutableMapping
+from typing import Any, Generic, TypeVar
 
 from fairlead.errors import BadObject
 from fairlead.kube.meta import ObjectMeta, OwnerReference
 
-__all__ = ["LONGEST", "check_names", "is_valid", "keep_newest"]
+__all__ = ["LONGEST", "Interned", "check_names", "is_valid", "keep_newest"]
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 LONGEST = 253
 """Characters of a name, and of what a door itself writes into an annotation."""
@@ -56,6 +59,36 @@ def check_names(metadata: ObjectMeta) -> None:
     for key, value in metadata.labels.items():
         if len(key) > _LABEL_KEY or len(value) > _LABEL_VALUE:
             raise BadObject("Pod", "metadata.labels", f"{key[:_LABEL_VALUE]!r} or its value is too long")
+
+
+class Interned(Generic[K, V]):
+    """One value for all who ask with the same key, made by `make` where it is not known.
+
+    Invariant: at most `most` values are kept; those made first are forgotten first. Who has one keeps it.
+
+    >>> numbers = Interned(str, 2)
+    >>> numbers[1] is numbers[1], [numbers[number] for number in range(5)], len(numbers)
+    (True, ['0', '1', '2', '3', '4'], 2)
+    """
+
+    def __init__(self, make: Callable[[K], V], most: int) -> None:
+        self._make = make
+        self._most = most
+        self._values: dict[K, V] = {}
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __getitem__(self, key: K) -> V:
+        value = self._values.get(key)
+        if value is None:
+            value = self._values[key] = self._make(key)
+            keep_newest(self._values, self._most)
+        return value
+
+    def forget(self, key: K) -> None:
+        """Make it anew when it is asked for again."""
+        self._values.pop(key, None)
 
 
 def keep_newest(remembered: MutableMapping[Any, Any], most: int) -> None:

@@ -13,7 +13,7 @@ import random
 import signal
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +27,7 @@ from fairlead.client.api import Client
 from fairlead.client.clock import WALL_CLOCK, Clock
 from fairlead.client.connection import Connection
 from fairlead.doors.address import check_address
+from fairlead.doors.allocator import return_large_blocks
 from fairlead.doors.failures import worst
 from fairlead.doors.policies import LivePolicies
 from fairlead.errors import BadInput
@@ -162,6 +163,8 @@ async def _main(
 
         # Whichever doors a process has, it can also be the one that writes policies' statuses.
         doors = [*make(around), StatusDoor(around)]
+        if any(True for door in doors for _ in door.routes()):
+            return_large_blocks()  # it takes bodies
         stopping = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -287,7 +290,7 @@ def configure_logging(log_format: str, log_level: str) -> None:
     ]
     if text:
         structlog.configure(
-            processors=[*shared, structlog.dev.ConsoleRenderer()],
+            processors=[*shared, _as_printable, structlog.dev.ConsoleRenderer()],
             wrapper_class=structlog.make_filtering_bound_logger(level),
             logger_factory=structlog.WriteLoggerFactory(sys.stderr),
             cache_logger_on_first_use=True,
@@ -299,6 +302,31 @@ def configure_logging(log_format: str, log_level: str) -> None:
             logger_factory=structlog.BytesLoggerFactory(sys.stderr.buffer),
             cache_logger_on_first_use=True,
         )
+
+
+def _as_printable(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Escape what a terminal would act on: users choose much of what is logged.
+
+    Lines stay apart only in tracebacks.
+    """
+    for key, value in event.items():
+        if isinstance(value, str):
+            event[key] = _printable(value, kept="\n\t" if key in ("exception", "stack") else "")
+    return event
+
+
+def _printable(text: str, kept: str = "") -> str:
+    r"""The text with everything escaped that does not print: controls, line separators, changes of direction.
+
+    >>> _printable("web\x1b[2J\n\x9b\u2028\u202e"), _printable("é 日本")
+    ('web\\x1b[2J\\n\\x9b\\u2028\\u202e', 'é 日本')
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() or each in kept else each.encode("unicode_escape").decode("ascii")
+        for each in text
+    )
 
 
 def _encode(event: Any, **_: Any) -> bytes:

@@ -15,21 +15,34 @@ import msgspec
 from fairlead.kube.pod import Pod
 from fairlead.kube.selectors import LabelSelector, matches, selector_text
 
-__all__ = ["ANNOTATION", "UNTOUCHABLE", "Priority", "PriorityAnnotation", "may_be_victim", "priority_of"]
+__all__ = [
+    "ANNOTATION",
+    "HIGHEST",
+    "LOWEST",
+    "UNTOUCHABLE",
+    "Priority",
+    "PriorityAnnotation",
+    "may_be_victim",
+    "priority_of",
+]
 
 ANNOTATION = "priority"
 
 # Kubernetes' own system classes start here; such a pod is never a victim, whoever asks.
 UNTOUCHABLE = 2_000_000_000
 
-_INT32 = range(-(2**31), 2**31)
+HIGHEST = 1_000_000_000
+"""What a PriorityClass of a user may have at most; above are Kubernetes' own."""
+
+LOWEST = -(2**31)
+"""What a priority is at least: it is an int32."""
 
 
 class PriorityAnnotation(msgspec.Struct, frozen=True):
     """Where the annotation is honoured (None: everywhere) and how high it may reach."""
 
     namespace_selector: LabelSelector | None = None
-    max: int = 1_000_000_000
+    max: int = HIGHEST
 
 
 class Priority(msgspec.Struct, frozen=True):
@@ -69,7 +82,7 @@ def priority_of(
                 f"annotation {ANNOTATION} is ignored in namespace {namespace}: use a PriorityClass, or label "
                 f"the namespace so that it matches {selector_text(selector)}; using {declared}",
             )
-    if re.fullmatch(r"\s*[+-]?\d{1,20}\s*", text, re.ASCII) is None or int(text) < _INT32.start:
+    if re.fullmatch(r"\s*[+-]?\d{1,20}\s*", text, re.ASCII) is None or int(text) < LOWEST:
         return Priority(
             declared, f"annotation {ANNOTATION}: {_shown(text)} is not an integer; using {declared}"
         )

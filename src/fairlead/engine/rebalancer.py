@@ -31,6 +31,7 @@ from fairlead.policy.fallback import (
     Waiter,
     decide,
     is_schedulable,
+    landings_of,
     nodes_of,
     nodes_seen,
     probes_of,
@@ -214,6 +215,7 @@ class Rebalancer:
             before=before,
             stranded=stranded,
             probes=probes_of(marks, standing, self._groups.pods.values()),
+            landings=landings_of(marks, standing, now),
             blame=lambda waiter: self._blame(of[waiter.uid][1], waiter, marks),
         )
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal
 
 from fairlead.kube.node import Node
@@ -33,6 +34,7 @@ __all__ = [
     "decide",
     "is_passing",
     "is_schedulable",
+    "landings_of",
     "nodes_of",
     "nodes_seen",
     "patient_since",
@@ -146,11 +148,12 @@ def decide(
     before: Nodes | None = None,
     stranded: Collection[int] = (),
     probes: Probes = Probes(),  # noqa: B008 (frozen)
+    landings: Mapping[int, float] = MappingProxyType({}),
     blame: Callable[[Waiter], Blame] = lambda _: "tier",
 ) -> Decision:
     """What to do now. `before` is what was seen of the nodes the last time; None: nothing is known. Then
-    `stranded` are tiers of which pods are on nodes that are no more. `blame` is asked of pods whose patience
-    is over.
+    `stranded` are tiers of which pods are on nodes that are no more. `landings` tells by tier when a pod last
+    got a place there. `blame` is asked of pods whose patience is over.
     """
     tiers = policy.spec.tiers
     after_s = policy.spec.fallback.after_s
@@ -163,6 +166,8 @@ def decide(
     }
     for index, tier in enumerate(tiers):
         marks = _probe_seen(marks, tier.name, index, probes, waiters, now)
+        if index in landings and nodes.schedulable[index]:
+            marks = marks.landed(tier.name, landings[index], now)
     ends = {waiter.uid: _patience_ends(waiter, nodes, after_s) for waiter in waiters}
     ordered = sorted(waiters, key=lambda one: (one.since, one.uid))
     causes = {one.uid: blame(one) for one in ordered if now >= ends[one.uid] and one.tier not in appeared}
@@ -279,6 +284,18 @@ def probes_of(marks: Marks, standings: Iterable[Standing], pods: Iterable[Pod]) 
                 if held.member.placed:
                     placed[token] = held.tier
     return Probes(frozenset(present), placed)
+
+
+def landings_of(marks: Marks, standings: Iterable[Standing], now: float) -> dict[int, float]:
+    """When a pod last got a place in each tier, of one policy's groups; nothing while no mark could end."""
+    if all(mark.cooling(now) for _, mark in marks):
+        return {}
+    found: dict[int, float] = {}
+    for standing in standings:
+        for held in standing.pods:
+            if held.tier is not None and held.member.placed:
+                found[held.tier] = max(held.member.bound, found.get(held.tier, 0.0))
+    return found
 
 
 def nodes_of(policy: PlacementPolicy, nodes: Iterable[Node]) -> Nodes:

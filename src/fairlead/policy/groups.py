@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import msgspec
 
+from fairlead.kube.meta import Condition
 from fairlead.kube.pod import Pod
 from fairlead.policy.model import ByLabel, PlacementPolicy
 from fairlead.policy.names import (
@@ -31,6 +32,7 @@ __all__ = [
     "GroupKey",
     "Member",
     "SlotMark",
+    "bound_at",
     "called",
     "group_of",
     "member_of",
@@ -98,6 +100,8 @@ class Member:
     leaving: bool = False
     """Terminating or finished: it holds no slot."""
     created: float = 0.0
+    bound: float = 0.0
+    """When it got its node, by its condition PodScheduled; 0: without a node, or not known."""
 
 
 def group_of(policy: PlacementPolicy, workload: Workload, labels: Mapping[str, str]) -> GroupKey:
@@ -173,7 +177,17 @@ def member_of(
         ordinal=ordinal_of(policy, workload),
         leaving=pod.terminal or pod.metadata.deletion_timestamp is not None,
         created=created.timestamp() if created is not None else 0.0,
+        bound=bound_at(pod.status.conditions),
     )
+
+
+def bound_at(conditions: Iterable[Condition]) -> float:
+    """When a pod got its node, to the second, by its condition PodScheduled; 0: it has none, or no time."""
+    for condition in conditions:
+        if condition.type == "PodScheduled" and condition.status == "True":
+            time = condition.last_transition_time
+            return time.timestamp() if time is not None else 0.0
+    return 0.0
 
 
 def ordinal_of(policy: PlacementPolicy, workload: Workload) -> int | None:

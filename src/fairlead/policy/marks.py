@@ -2,8 +2,9 @@
 
 A tier without a mark is used. `failed` and `interrupted` begin a cool-down, during which nobody uses
 the tier; it doubles, up to half an hour, each time one is begun anew by a failed try. After it the tier
-is still skipped by all but one: whoever claims the probe. A pod that got a place there, or a schedulable
-node that appeared in it, takes the mark away, and the doubling with it.
+is still skipped by all but one: whoever claims the probe. A pod that got a place there after the
+cool-down, whether or not it was the one to try, or a schedulable node that appeared in it, takes the mark
+away, and the doubling with it.
 
 The subtle thing: only the probe can fail a tier whose cool-down is over. Pods that have been pending
 there all the while (a min does not fall back) would else begin the next one before anybody had tried.
@@ -11,6 +12,7 @@ there all the while (a min does not fall back) would else begin the next one bef
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -160,7 +162,21 @@ class Marks:
         return self._without(tier)
 
     def succeeded(self, tier: str) -> Marks:
-        """A pod got a place in the tier."""
+        """The pod that tried the tier got a place in it."""
+        return self._without(tier)
+
+    def landed(self, tier: str, at: float, now: float) -> Marks:
+        """A pod, maybe not the one that tries, got a place in the tier at a time known to the second.
+
+        One that fits is let into a tier that cools down, too: that tells nothing of larger ones.
+
+        >>> marks = Marks(cool_down_s=60).failed("spot", now=1000)
+        >>> [marks.landed("spot", at, now=1070).get("spot") is None for at in (1059, 1060, 1070)]
+        [False, True, True]
+        """
+        mark = self._by_tier.get(tier)
+        if mark is None or mark.cooling(now) or not math.floor(_at(mark.until)) <= at <= now + AHEAD_S:
+            return self
         return self._without(tier)
 
     def only(self, tiers: Iterable[str]) -> Marks:

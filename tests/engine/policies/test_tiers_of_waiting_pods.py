@@ -382,6 +382,19 @@ def test_a_marked_tier_still_takes_pods_that_fit_there_now():
     assert split(world) == {"spot": 7, "demand": 3}
 
 
+def test_a_pod_that_fits_in_a_marked_tier_ends_the_mark_once_its_cool_down_is_over():
+    world = under(policy(), things=[*spots(1), *deployment(10)])
+    world.add(*(web(n, cpu=12) for n in range(5))).after(130)
+    marked = [action.after for action in world.log if isinstance(action, MarkTiers)]
+    assert list(marked[-1]) == ["spot"]
+    world.add(web(5, cpu=1))
+    assert world.bound["default/web-05"] == "spot-0"
+    assert [action.after for action in world.log if isinstance(action, MarkTiers)] == marked
+    world.after(61).add(web(6, cpu=1))
+    assert world.bound["default/web-06"] == "spot-0"
+    assert [action.after for action in world.log if isinstance(action, MarkTiers)][-1] == {}
+
+
 def test_a_min_does_not_fall_back_unless_its_tier_says_so():
     spot_only = [node("spot-0", cpu=64, labels={"capacity": "spot"})]
     things = [*spot_only, *deployment(10), *(web(n) for n in range(10))]

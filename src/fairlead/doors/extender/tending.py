@@ -18,6 +18,7 @@ import structlog
 
 from fairlead.client.api import Client
 from fairlead.client.clock import WALL_CLOCK, Clock
+from fairlead.doors.extender.causes import Causes
 from fairlead.doors.extender.deciding import Deciding
 from fairlead.doors.extender.metrics import Metrics
 from fairlead.doors.extender.room import Room
@@ -46,6 +47,7 @@ _POD = known("Pod")
 _GATHER_S = 0.1  # how long changes are gathered before they are looked at
 _IDLE_S = 60.0
 _REFUSED_S = 10.0  # how often is looked for room where somebody was refused: what was given may not be taken
+_UNREAD_S = 1.0  # before more pods are read whose patience is over
 _AT_ONCE = 16
 _STAYS = "the extender passes it on as it is"
 
@@ -76,6 +78,7 @@ class Tending:
         self._touched: set[GroupKey] = set()
         self._before: dict[str, tuple[Sequence[Tier], Nodes]] = {}
         self._complaint = ""
+        self._causes = Causes(clock)
 
     def look(self) -> None:
         """Nodes, marks or policies may have changed, or a pod was refused."""
@@ -113,6 +116,7 @@ class Tending:
         """Do what there is to do now; how long nothing will come of time alone."""
         now = self._clock.now()
         self._deciding.tidy(now)
+        self._causes.keep(self._deciding.waiting.keys())
         self._metrics.waiting.set(len(self._deciding.waiting))
         self._metrics.assumed.set(sum(len(slots.assumed) for slots in self._deciding.groups.values()))
         wakes = [_IDLE_S]
@@ -145,13 +149,15 @@ class Tending:
         marks = self._marks.of(policy.name)
         causes: dict[str, Blame] = {}
         late: dict[str, Waiter] = {}
+        untold: Blame = "tier"  # at first, to see whether the answers would matter
+        unread = False
 
         def blame(waiter: Waiter) -> Blame:
             late[waiter.uid] = waiter
-            return causes.get(waiter.uid, "tier")
+            return causes.get(waiter.uid, untold)
 
         def decided(marks: Marks) -> Marks:
-            probes = self._probes(policy, marks)
+            probes, landings = self._outcomes(policy, marks, wall)
             return decide(
                 policy,
                 marks,
@@ -161,14 +167,16 @@ class Tending:
                 before=before,
                 stranded=lost,
                 probes=probes,
+                landings=landings,
                 blame=blame,
             ).marks
 
         try:
             if decided(marks) != marks and late:
-                # What kube-scheduler sends is not kept: the few that would mark a tier are read.
-                for waiter in list(late.values()):
-                    causes[waiter.uid] = await self._blame(client, policy, waiter)
+                trying = {mark.probe for _, mark in marks if mark.probe}
+                fit = self._deciding.nodes.fits.of(policy.name)
+                causes, unread = await self._causes.of(client, fit, list(late.values()), trying)
+                untold = "unknown"
             if decided(marks) != marks:
                 await self._marks.change(policy.name, decided, client=client)
             self._before[policy.name] = policy.spec.tiers, nodes
@@ -178,20 +186,10 @@ class Tending:
             # What we saw ourselves counts without being written; the next look sees the same change again.
             self._complain(f"marks of policy {policy.name}: {error}")
         self._deciding.nodes.noted(policy.name, self._marks.unavailable(policy.name))
+        if unread:
+            return _UNREAD_S
         again = decide(policy, marks, waiters, nodes, wall, before=nodes).wake_at
         return _IDLE_S if again is None else again - wall
-
-    async def _blame(self, client: Client, policy: PlacementPolicy, waiter: Waiter) -> Blame:
-        """What keeps a pod whose patience is over; "unknown" where it cannot be read."""
-        namespace, _, name = waiter.pod.partition("/")
-        fit = self._deciding.nodes.fits.of(policy.name)
-        try:
-            pod = await client.get(_POD, name, namespace, kind=Pod)
-        except (ApiError, Unreachable):
-            return "unknown"
-        if fit is None or pod.metadata.uid != waiter.uid:
-            return "unknown"
-        return fit.blame(pod, waiter.tier)
 
     def _waiters(self, policy: PlacementPolicy, wall: float) -> list[Waiter]:
         now = self._clock.now()
@@ -201,23 +199,30 @@ class Tending:
             if one.refused and one.tier is not None and one.key.policy == policy.name
         ]
 
-    def _probes(self, policy: PlacementPolicy, marks: Marks) -> Probes:
-        """What became of pods that try a tier; looked for only where one does."""
+    def _outcomes(
+        self, policy: PlacementPolicy, marks: Marks, wall: float
+    ) -> tuple[Probes, dict[int, float]]:
+        """What became of pods that try a tier, and when a pod last got a place in each: maybe one that was
+        let in because it fits. Looked for only where a pod tries, or a mark may end.
+        """
         tokens = {mark.probe for _, mark in marks if mark.probe}
-        if not tokens:
-            return Probes()
+        if not tokens and all(mark.cooling(wall) for _, mark in marks):
+            return Probes(), {}
         index = {tier.name: at for at, tier in enumerate(policy.spec.tiers)}
         present: set[str] = set()
         placed: dict[str, int | None] = {}
+        landings: dict[int, float] = {}
         for key, member, _ in self._groups.each():
             if key.policy != policy.name:
                 continue
+            if member.placed and (tier := index.get(member.tier)) is not None:
+                landings[tier] = max(member.bound, landings.get(tier, 0.0))
             for token in tokens & {member.token, member.uid}:
                 present.add(token)
                 if member.placed:
                     placed[token] = index.get(member.tier)
         present |= tokens & self._deciding.waiting.keys()
-        return Probes(frozenset(present), placed)
+        return Probes(frozenset(present), placed), landings
 
     async def _nudge(self, client: Client) -> None:
         now = self._clock.now()

@@ -14,7 +14,7 @@ import msgspec
 
 from fairlead.doors.address import check_address
 from fairlead.engine.order import QueueOrder
-from fairlead.engine.priority import PriorityAnnotation
+from fairlead.engine.priority import HIGHEST, LOWEST, PriorityAnnotation
 from fairlead.engine.settings import Settings
 from fairlead.errors import BadInput, BadObject
 from fairlead.kube.documents import documents
@@ -69,7 +69,7 @@ class PriorityAnnotationSection(_Section, frozen=True, rename="camel", forbid_un
     """Where the annotation ``priority`` is honoured, and how high it may reach."""
 
     namespace_selector: Selector | None = None
-    max: int = 1_000_000_000
+    max: int = HIGHEST
 
     def limits(self) -> PriorityAnnotation:
         """The same, as the engine takes it."""
@@ -243,6 +243,12 @@ def _check(found: Configuration, where: str) -> None:
         )
     except BadObject as error:
         raise BadInput(str(error)) from None
+    highest = found.priority_annotation.max
+    if not LOWEST <= highest <= HIGHEST:
+        raise BadInput(
+            f"{where}: priorityAnnotation.max: {highest} is not between {LOWEST} and {HIGHEST}, "
+            "the highest value of a PriorityClass that is not Kubernetes' own"
+        )
     if found.listen:
         check_address(found.listen, f"{where}: listen")
     if found.record.segment_bytes < 4096:

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
+from weakref import WeakValueDictionary
 
 import structlog
 
@@ -22,6 +23,7 @@ from fairlead.engine import evicted
 from fairlead.engine.core.actions import EvictPod, ReleasePod, SparePod
 from fairlead.engine.core.events import Event, EvictFailed, Gone
 from fairlead.errors import ApiError, Conflict, Invalid, NotFound, Unreachable
+from fairlead.kube.pod import Pod
 from fairlead.kube.resources import known
 from fairlead.kube.workloads import PodDisruptionBudget
 
@@ -106,6 +108,7 @@ class Evictor:
         self._refused = refused
         self._clock = clock
         self._marks_at_once = asyncio.Semaphore(workers)
+        self._marking: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by the pod's UID
         self._lane: Lane[_Victims | _Released | SparePod] = Lane(self._work, workers)
         self.run = self._lane.run
         self.idle = self._lane.idle
@@ -250,24 +253,53 @@ class Evictor:
             self._condition("DisruptionTarget", "True", "PreemptionByScheduler", evict.message),
             self._condition(evicted.CONDITION, "True", reason, evict.message),
         ]
-        await self._write_conditions(evict.pod, evict.uid, conditions)
+        async with self._marks_of(evict.uid):
+            await self._write_conditions(evict.pod, evict.uid, conditions)
 
     async def _unmark(self, spare: SparePod) -> None:
-        """Take the marks back, unless the gang is evicted again by now; tried until it is done."""
+        """Take the marks back, unless the gang is evicted again by now; tried until it is done.
+
+        Only the marks that were read are taken back: whatever is written meanwhile, by this process or
+        another, makes the write a Conflict, and the pod is read again.
+        """
         backoff = Backoff(self._client.rng)
+        while await self._is_still_spared(spare.uid):
+            try:
+                async with self._marks_of(spare.uid):
+                    await self._take_back(spare)
+                return
+            except (NotFound, Invalid):
+                return  # gone, or another pod of that name
+            except (ApiError, Unreachable) as error:
+                if not isinstance(error, Conflict):
+                    _log.info("unmark_delayed", pod=spare.pod, reason=str(error))
+                await asyncio.sleep(backoff.next_s())
+
+    async def _take_back(self, spare: SparePod) -> None:
+        namespace, _, name = spare.pod.partition("/")
+        pod = await self._client.get(_POD, name, namespace, kind=Pod)
+        if pod.metadata.uid != spare.uid or not evicted.with_its_gang(pod):
+            return
+        if not await self._is_still_spared(spare.uid):
+            return
         conditions = [
             self._condition(kind, "False", "Spared", "the eviction of the pod's gang was taken back")
             for kind in ("DisruptionTarget", evicted.CONDITION)
         ]
-        while await self._is_still_spared(spare.uid):
-            try:
-                await self._write_conditions(spare.pod, spare.uid, conditions)
-                return
-            except (NotFound, Conflict, Invalid):
-                return  # gone, or another pod of that name
-            except (ApiError, Unreachable) as error:
-                _log.info("unmark_delayed", pod=spare.pod, reason=str(error))
-                await asyncio.sleep(backoff.next_s())
+        await self._write_conditions(
+            spare.pod, spare.uid, conditions, resource_version=pod.metadata.resource_version
+        )
+
+    def _marks_of(self, uid: str) -> asyncio.Lock:
+        """Held while marks of a pod are written.
+
+        A mark that is made again within the second is the same to the byte: no resourceVersion tells it from
+        the one that is being taken back.
+        """
+        lock = self._marking.get(uid)
+        if lock is None:
+            lock = self._marking[uid] = asyncio.Lock()
+        return lock
 
     async def _is_still_spared(self, uid: str) -> bool:
         await self._between_turns()
@@ -283,9 +315,12 @@ class Evictor:
             "lastTransitionTime": self._clock.wall().strftime("%Y-%m-%dT%H:%M:%SZ"),
         }
 
-    async def _write_conditions(self, pod: str, uid: str, conditions: list[dict[str, Any]]) -> None:
+    async def _write_conditions(
+        self, pod: str, uid: str, conditions: list[dict[str, Any]], *, resource_version: str = ""
+    ) -> None:
         namespace, _, name = pod.partition("/")
-        body = {"metadata": {"uid": uid}, "status": {"conditions": conditions}}
+        metadata = {"uid": uid} | ({"resourceVersion": resource_version} if resource_version else {})
+        body = {"metadata": metadata, "status": {"conditions": conditions}}
         await self._client.patch(
             _POD, name, namespace, body, how="strategic", subresource="status", repeatable=True
         )

@@ -211,7 +211,7 @@ class PolicyBook:
         if sent is not None:
             reach = self._reaches[governed.key.policy]
             tier = reach.tier_of(node)
-            reach.succeeded(tier)
+            reach.landed(tier)
             mark = SlotMark(sent.policy.name, sent.slot, token=governed.token)
             governed.pod = replace(governed.pod, node=node, waits=False, mark=mark)
             governed.claim = replace(governed.claim, placed=True, tier=tier, slot=sent.slot, told=None)

@@ -29,7 +29,18 @@ class Reach:
     `due` is when to decide again though nothing happens.
     """
 
-    __slots__ = ("_before", "_changed", "_fit", "_nodes", "_troubles", "due", "marks", "policy", "told")
+    __slots__ = (
+        "_before",
+        "_changed",
+        "_fit",
+        "_landed",
+        "_nodes",
+        "_troubles",
+        "due",
+        "marks",
+        "policy",
+        "told",
+    )
 
     def __init__(self, policy: PlacementPolicy, marks: Marks | None = None) -> None:
         self.policy = policy
@@ -41,6 +52,7 @@ class Reach:
         self._troubles: dict[int, str] = {}  # by tier, until a node changes
         self._fit = TierFit(policy)
         self._before: Nodes | None = None
+        self._landed: set[int] = set()  # marked tiers in which pods got places since the last decision
         self._changed = True
 
     def node(self, name: str, node: Node | None) -> bool:
@@ -103,20 +115,23 @@ class Reach:
             now,
             before=self._before,
             probes=probes,
+            landings=dict.fromkeys(self._landed, now),
             blame=blame,
         )
         self.marks, self.due = decision.marks, decision.wake_at
         self._before, self._changed = nodes, False
+        self._landed.clear()
         return decision.passed
 
     def look_at(self, time: float) -> None:
         """Decide again at this time at the latest."""
         self.due = time if self.due is None else min(self.due, time)
 
-    def succeeded(self, tier: int | None) -> None:
-        """A pod got a place in a tier."""
-        if tier is not None:
-            self.marks = self.marks.succeeded(self.policy.spec.tiers[tier].name)
+    def landed(self, tier: int | None) -> None:
+        """A pod got a place in a tier; the next decision says whether that ends its mark."""
+        if tier is not None and self.marks.get(self.policy.spec.tiers[tier].name) is not None:
+            self._landed.add(tier)
+            self._changed = True
 
     def choose(
         self,
