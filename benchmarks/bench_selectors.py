@@ -36,7 +36,7 @@ NOW = 1_800_000_000.0
 MEDIAN_TARGET_MS = 5.0
 MEMORY_TARGET_MB = 300
 
-# Whose terms, and whether the pods were bound by another scheduler. Of pods of ours that share their terms all
+# Whose terms, and whether another scheduler bound the pods. Of pods of ours that share their terms all
 # but one per node would wait, each in a line of its own: that is a question of the queue.
 _CASES = (("own", False), ("no", False), ("own", True), ("shared", True), ("no", True))
 _ARRIVE, _LEAVE = "arrives", "leaves"
