@@ -32,7 +32,7 @@ PODS = 5_000
 TERMS = 50
 GONE = 250
 BYSTANDERS = 200
-NOW = 1_800_000_000.0
+NOW, CREATED = 1_800_000_000.0, "2027-01-15T08:00:00Z"
 MEDIAN_TARGET_MS = 5.0
 MEMORY_TARGET_MB = 300
 
@@ -85,14 +85,14 @@ def measured(case: str, *, bound: bool) -> dict[str, Any]:
         nonlocal steps
         steps += 1
         began = time.process_time()
-        actions = core.handle([event], NOW + steps)
+        actions = core.handle([event], NOW + steps / 1000)
         times[what].append(time.process_time() - began)
         for action in actions:
             if isinstance(action, BindPod) and isinstance(event, Seen) and isinstance(event.object, Pod):
                 pod = event.object
                 spec = msgspec.structs.replace(pod.spec, node_name=action.node)
                 if action.uid == pod.metadata.uid:
-                    core.handle([Seen("Pod", msgspec.structs.replace(pod, spec=spec))], NOW + steps)
+                    core.handle([Seen("Pod", msgspec.structs.replace(pod, spec=spec))], NOW + steps / 1000)
 
     for index in range(PODS):
         tell(_ARRIVE, Seen("Pod", _pod(index, case, bound=bound)))
@@ -129,6 +129,7 @@ def _made(name: str, namespace: str, label: str, spec: dict[str, Any]) -> Pod:
         "namespace": namespace,
         "uid": name.replace("pod", "uid"),
         "labels": {"id": label},
+        "creationTimestamp": CREATED,  # one that has waited for long would have nodes reserved
     }
     container = {"name": "main", "resources": {"requests": {"cpu": "1m", "memory": "1Mi"}}}
     return convert({"metadata": metadata, "spec": {"containers": [container], **spec}}, Pod)
