@@ -213,16 +213,13 @@ class Fairlead:
             said: Obj = {
                 "type": "PodScheduled",
                 "status": "False",
-                "reason": "Unschedulable" if hold.unschedulable else "WaitingForGang",
+                "reason": hold.condition_reason,
                 "message": hold.message,
                 "lastProbeTime": None,
                 "lastTransitionTime": stamp(now),
             }
             self._write_status(hold.pod, hold.uid, {"conditions": [said]})
-        if hold.unschedulable:
-            self._tell(hold.pod, "FailedScheduling", hold.message, "Warning")
-        else:
-            self._tell(hold.pod, "WaitingForGang", hold.message)
+        self._tell(hold.pod, hold.event_reason, hold.message, "Warning" if hold.unschedulable else "Normal")
 
     def _release(self, release: ReleasePod) -> None:
         namespace, _, name = release.pod.partition("/")

@@ -35,6 +35,7 @@ def test_pods_within_the_limit_are_bound_and_the_next_is_held_with_a_reason() ->
     held = world.holds()["default/c"]
     assert held.message == WORDS
     assert not held.unschedulable, "another node would not help"
+    assert (held.condition_reason, held.event_reason) == ("Waiting", "FailedScheduling")
 
 
 def test_a_pod_that_adds_no_term_of_its_own_is_bound() -> None:

@@ -140,7 +140,7 @@ class Reporting:
             self._unschedulable_s.observe(took_s)
             self._herald.failed(hold.pod, hold.uid, hold.message)
         else:
-            self._herald.tell(hold.pod, hold.uid, "WaitingForGang", hold.message)
+            self._herald.tell(hold.pod, hold.uid, hold.event_reason, hold.message)
 
     def _note(self, events: Sequence[Event]) -> None:
         pending = self._core.state.pending

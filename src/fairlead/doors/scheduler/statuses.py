@@ -29,7 +29,6 @@ _log = structlog.get_logger(__name__)
 
 _POD = known("Pod")
 _UNSCHEDULABLE = "Unschedulable"
-_WAITING = "WaitingForGang"
 _TRANSIENT = (408, 429, 500, 502, 503, 504)
 
 
@@ -39,6 +38,7 @@ class _Wish:
     uid: str
     message: str | None = None  # why it is held
     unschedulable: bool = True  # False: not that, it only waits
+    reason: str = _UNSCHEDULABLE
     nominated: str | None = None  # "" clears
 
 
@@ -70,6 +70,7 @@ class Statuses:
         """Say that a pod is unschedulable or, where that was said before, that it only waits."""
         wish = self._wish(hold.pod, hold.uid)
         wish.message, wish.unschedulable = hold.message, hold.unschedulable
+        wish.reason = hold.condition_reason
 
     def nominate(self, nomination: NominatePod) -> None:
         """Write, or clear, the node that a pod was promised."""
@@ -153,7 +154,7 @@ class Statuses:
             said = next((one for one in pod.status.conditions if one.type == "PodScheduled"), None)
             told = (said.status, said.reason, said.message) if said else ("", "", "")
             # Autoscalers go by the reason. Who was never called unschedulable may wait without a word.
-            reason = _UNSCHEDULABLE if wish.unschedulable else _WAITING
+            reason = wish.reason
             if told != ("False", reason, wish.message) and (wish.unschedulable or told[1] == _UNSCHEDULABLE):
                 condition: dict[str, Any] = {
                     "type": "PodScheduled",

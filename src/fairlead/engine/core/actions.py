@@ -63,6 +63,18 @@ class HoldPod(msgspec.Struct, frozen=True, tag=True, tag_field="action", gc=Fals
     unschedulable: bool
     unit: str
 
+    @property
+    def condition_reason(self) -> str:
+        """The reason of the condition ``PodScheduled``; a pod that only waits may do so for its gang."""
+        if self.unschedulable:
+            return "Unschedulable"
+        return "WaitingForGang" if self.unit != self.pod else "Waiting"
+
+    @property
+    def event_reason(self) -> str:
+        """The reason of the event that says why."""
+        return "WaitingForGang" if self.condition_reason == "WaitingForGang" else "FailedScheduling"
+
 
 class NominatePod(msgspec.Struct, frozen=True, tag=True, tag_field="action", gc=False):
     """Write ``status.nominatedNodeName``; an empty node clears it."""
