@@ -23,7 +23,7 @@ from fairlead.engine.classes import PodClass
 from fairlead.engine.gangs import Gangs
 from fairlead.engine.priority import UNTOUCHABLE, may_be_victim
 from fairlead.engine.room import Room
-from fairlead.engine.snapshot.nodes import Bools, Ints
+from fairlead.engine.snapshot.nodes import PODS_ROW, Bools, Ints
 from fairlead.engine.snapshot.placed import Placed
 from fairlead.engine.steps import Steps, finish
 from fairlead.engine.victims import (
@@ -293,16 +293,18 @@ class Preemption:
         return Offer(slot, cost_of(found, 0), found) if found else None
 
     def _candidates(self, cls: PodClass, priority: int, mask: Bools | None) -> list[int]:
-        """Slots where the resources would do with all lower pods gone and nothing is beyond help."""
+        """Slots with lower pods where the resources would do without them and nothing is beyond help."""
         snapshot = self._room.snapshot
         nodes = snapshot.nodes
         found = nodes.alive & ~snapshot.verdicts(cls).unresolvable
         below = self.below(priority)
         for row, amount in cls.row_amounts:
             found &= nodes.alloc[row] - nodes.used[row] + below[row] >= amount
+        found &= below[PODS_ROW] > 0
         if mask is not None:
             found &= mask
-        return [slot for slot in np.flatnonzero(found).tolist() if snapshot.count_on(slot)]
+        candidates: list[int] = np.flatnonzero(found).tolist()
+        return candidates
 
     def prepare(self, cls: PodClass, priority: int) -> Steps[None]:
         """Look at what changed since the last search for the class, so that the next one is short."""
