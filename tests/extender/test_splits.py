@@ -108,3 +108,31 @@ def test_kube_scheduler_says_which_tier_a_pod_waits_for(corner: Extended) -> Non
 
 def slots(corner: Extended) -> dict[str, Any]:
     return {one["metadata"]["name"]: one["metadata"]["annotations"].get(SLOT) for one in corner.pods("web")}
+
+
+@pytest.mark.real
+def test_the_real_kube_scheduler_puts_one_pod_on_each_node_and_holds_the_rest(corner: Extended) -> None:
+    corner.nodes(0, 4)
+    corner.run(corner.policy("tenants", corner.tier("on-demand", exclusive=True)))
+    corner.deploy("web", 7)
+
+    def refused() -> int:
+        conditions = [one["status"].get("conditions", []) for one in corner.pods("web")]
+        return sum(
+            "node(s) in use where a pod has" in one.get("message", "") for c in conditions for one in c
+        )
+
+    corner.cluster.wait(lambda: refused() == 3, "three pods to be held, and told why")
+    nodes = [one["spec"]["nodeName"] for one in corner.pods("web") if "nodeName" in one["spec"]]
+    assert sorted(nodes) == sorted(corner.of_tier("on-demand"))
+    # A node that is free again is taken by one of them.
+    first = next(one for one in corner.pods("web") if "nodeName" in one["spec"])
+    corner.scale("web", 6)
+    corner.cluster.delete("Pod", first["metadata"]["name"], gracePeriodSeconds=0)
+    corner.cluster.wait(
+        lambda: (
+            sorted(one["spec"].get("nodeName", "") for one in corner.pods("web"))
+            == ["", "", *sorted(corner.of_tier("on-demand"))]
+        ),
+        "the node to be taken again",
+    )

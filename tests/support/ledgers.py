@@ -12,12 +12,12 @@ import yaml
 
 from fairlead.client.api import Client
 from fairlead.client.clock import WALL_CLOCK, Clock
-from fairlead.doors.grouping import GroupsOfPods, Place
+from fairlead.doors.grouping import GroupsOfPods
 from fairlead.doors.owners import OwnersOfPods
 from fairlead.doors.policies import LivePolicies
 from fairlead.doors.webhook.ledgers import Ledgers, Wish
 from fairlead.doors.webhook.metrics import Metrics
-from fairlead.policy.groups import GroupKey
+from fairlead.policy.groups import GroupKey, Place
 from fairlead.policy.rule import Tiers
 from support.cluster import Cluster
 from support.manifests import deployment

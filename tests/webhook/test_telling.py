@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from structlog.testing import capture_logs
 
-from fairlead.doors.grouping import Place
 from fairlead.doors.webhook.metrics import Metrics
 from fairlead.doors.webhook.telling import tell
 from fairlead.policy.choice import Choice
+from fairlead.policy.groups import Place
 from fairlead.policy.placing import Placing
 from support.members import KEY, a_deployment
 from support.policies import policy

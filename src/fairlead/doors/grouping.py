@@ -10,7 +10,7 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -26,7 +26,7 @@ from fairlead.kube.node import Node
 from fairlead.kube.pod import Pod, PodSpec, PodStatus
 from fairlead.kube.resources import known
 from fairlead.policy.demands import Makeup, asks_budgets, demand_of_group, desired_of_group
-from fairlead.policy.groups import GroupKey, Member, bound_at, group_of, member_of
+from fairlead.policy.groups import GroupKey, Member, Place, bound_at, group_of, member_of
 from fairlead.policy.ledger import EXPIRY_S
 from fairlead.policy.matching import Policies
 from fairlead.policy.model import PlacementPolicy
@@ -37,9 +37,9 @@ from fairlead.policy.names import (
     TOKEN_ANNOTATION,
 )
 from fairlead.policy.rule import Demand, Tiers
-from fairlead.policy.workloads import Workload, workload_of
+from fairlead.policy.workloads import workload_of
 
-__all__ = ["GroupsOfPods", "Place"]
+__all__ = ["GroupsOfPods"]
 
 _MARKS = (
     POLICY_ANNOTATION,
@@ -53,15 +53,6 @@ _SPECS = 100_000
 _STATUSES = 10_000
 _AWAY = 10_000  # so many nodes that went are remembered
 _REMEMBERED_S = 2 * EXPIRY_S  # after that a ledger's slot has expired anyhow
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a pod belongs: who governs it, what it is one of, with whom it shares slots."""
-
-    policy: PlacementPolicy
-    workload: Workload
-    key: GroupKey
 
 
 class GroupsOfPods:

@@ -31,6 +31,7 @@ from fairlead.policy.workloads import Workload
 __all__ = [
     "GroupKey",
     "Member",
+    "Place",
     "SlotMark",
     "bound_at",
     "called",
@@ -80,6 +81,15 @@ class SlotMark:
     slot: int
     tier: str = ""
     token: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a pod belongs: the policy that governs it, its workload, and the group whose slots it shares."""
+
+    policy: PlacementPolicy
+    workload: Workload
+    key: GroupKey
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,22 +16,23 @@ from aiohttp import web
 from fairlead.client.api import Client
 from fairlead.client.view import Added, Deleted, Event, Modified
 from fairlead.doors.crds import ensure_crds
-from fairlead.doors.extender.deciding import Deciding
 from fairlead.doors.extender.metrics import Metrics
-from fairlead.doors.extender.nodes import NodesOfTiers
 from fairlead.doors.extender.reporting import PATIENCE_S, Calls
 from fairlead.doors.extender.server import LARGEST, LIMIT, Endpoint
-from fairlead.doors.extender.tending import Tending
 from fairlead.doors.extender.tokens import Tokens
+from fairlead.doors.extender.upkeep import Upkeep
 from fairlead.doors.grouping import GroupsOfPods
 from fairlead.doors.leader import lead
 from fairlead.doors.marks import LiveMarks
 from fairlead.doors.owners import OwnersOfPods
 from fairlead.doors.running import Door, Surroundings
 from fairlead.doors.shown import Callers, Files, Shown
+from fairlead.engine.tier_fit import TierFits
 from fairlead.errors import BadInput, FairleadError
 from fairlead.kube.meta import ObjectMeta
 from fairlead.kube.node import Node, NodeSpec, NodeStatus
+from fairlead.policy.decide.filter.filter_state import FilterState
+from fairlead.policy.decide.filter.tier_nodes import NodesOfTiers
 from fairlead.policy.groups import GroupKey
 from fairlead.policy.model import PlacementPolicy
 from fairlead.policy.names import POLICIES
@@ -74,8 +75,9 @@ class ExtenderDoor(Door):
         self._settings = settings
         rng, clock = around.rng, around.clock
         self._nodes = NodesOfTiers()
+        self._fits = TierFits()
         self._marks = LiveMarks(around.client, around.policies, around.system_namespace, rng=rng, clock=clock)
-        self._deciding = Deciding(self._nodes, self._marks.unavailable)
+        self._state = FilterState(self._nodes, self._marks.unavailable)
         self._owners = OwnersOfPods(around.client, rng=rng, clock=clock)
         self._tokens = Tokens(around.client, self._ledger_changed, rng=rng, clock=clock)
         self._groups = GroupsOfPods(
@@ -84,8 +86,8 @@ class ExtenderDoor(Door):
             self._owners,
             exempt=around.exempt,
             changed=self._group_changed,
-            shown=self._deciding.shown,
-            left=self._deciding.left,
+            shown=self._state.shown,
+            left=self._state.left,
             on_node=self._on_node,
             believed=self._tokens.known,
             alone=True,
@@ -93,21 +95,27 @@ class ExtenderDoor(Door):
             clock=clock,
         )
         self._metrics = Metrics()
-        self._tending = Tending(
-            self._deciding, self._groups, around.policies, self._marks, self._metrics, clock=around.clock
+        self._upkeep = Upkeep(
+            self._state,
+            self._fits,
+            self._groups,
+            around.policies,
+            self._marks,
+            metrics=self._metrics,
+            clock=around.clock,
         )
         self._calls = Calls(
             around.policies, self._metrics, patience_s=settings.patience_s, clock=around.clock
         )
         self._endpoint = Endpoint(
-            self._deciding,
+            self._state,
             self._groups,
             self._tokens,
             self._metrics,
             closed=self._closed,
             claim_probe=self._claim_probe,
             called=self._calls.called,
-            decided=self._tending.look,
+            decided=self._upkeep.look,
             certified_only=bool(settings.client_ca_file),
             largest=settings.largest,
             clock=around.clock,
@@ -125,7 +133,7 @@ class ExtenderDoor(Door):
         self._client: Client | None = None  # may write; only while we lead
         self._known: tuple[PlacementPolicy, ...] | None = None
         around.policies.on_change(self._policies_changed)
-        self._marks.on_change(self._tending.look)
+        self._marks.on_change(self._upkeep.look)
 
     async def prepare(self) -> None:
         """The definition of policies, unless they come from a file; the certificate, if there is one."""
@@ -185,7 +193,7 @@ class ExtenderDoor(Door):
         await self._tokens.synced()
         await self._groups.synced()
         self._policies_changed()
-        _log.info("synced", policies=len(self._groups.policies), groups=len(self._deciding.groups))
+        _log.info("synced", policies=len(self._groups.policies), groups=len(self._state.groups))
         await lead(
             self._around.client, LEASE, self._around.system_namespace, self._lead, clock=self._around.clock
         )
@@ -196,7 +204,7 @@ class ExtenderDoor(Door):
         _log.info("answering")
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._tending.run(client))
+                group.create_task(self._upkeep.run(client))
                 group.create_task(self._calls.run(client))
         finally:
             self._client = None
@@ -230,12 +238,15 @@ class ExtenderDoor(Door):
     def _on_node(self, event: Event[Node, dict[str, str]]) -> None:
         match event:
             case Added(object=node) | Modified(object=node):
-                self._nodes.put(_trimmed(node))
+                node = _trimmed(node)
+                self._nodes.put(node)
+                self._fits.node(node.metadata.name, node)
             case Deleted(key=name):
                 self._nodes.drop(name)
+                self._fits.node(name, None)
             case _:
                 return
-        self._tending.look()
+        self._upkeep.look()
 
     def _policies_changed(self) -> None:
         policies = self._around.policies.policies
@@ -243,15 +254,16 @@ class ExtenderDoor(Door):
             before = {one.name: one.spec for one in self._known or ()}
             self._known = policies
             self._nodes.use(policies)
+            self._fits.use(policies)
             unchanged = {one.name for one in policies if before.get(one.name) == one.spec}
-            self._deciding.start_over(self._groups.each(), unchanged)
-        self._tending.look()
+            self._state.start_over(self._groups.each(), unchanged)
+        self._upkeep.look()
 
     def _ledger_changed(self, key: GroupKey) -> None:
         self._groups.look_again(key)
 
     def _group_changed(self, key: GroupKey) -> None:
-        self._tending.touch(key)
+        self._upkeep.touch(key)
 
 
 def _trimmed(node: Node) -> Node:

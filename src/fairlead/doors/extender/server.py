@@ -17,14 +17,14 @@ from aiohttp import web
 from fairlead.client.clock import WALL_CLOCK, Clock
 from fairlead.doors.bodies import BODIES, Refused
 from fairlead.doors.extender import wire
-from fairlead.doors.extender.asks import Ask, Verdict
-from fairlead.doors.extender.deciding import Deciding
 from fairlead.doors.extender.metrics import Metrics
 from fairlead.doors.extender.tokens import Tokens
 from fairlead.doors.grouping import GroupsOfPods
 from fairlead.doors.shown import certified
 from fairlead.errors import BadInput, FairleadError
 from fairlead.policy.admission import cost_is_ours
+from fairlead.policy.decide.filter.filter_state import FilterState
+from fairlead.policy.decide.filter.request import FilterAnswer, FilterRequest
 from fairlead.policy.groups import read_mark
 
 __all__ = ["LARGEST", "LIMIT", "VERBS", "Endpoint"]
@@ -60,7 +60,7 @@ class Endpoint:
 
     def __init__(
         self,
-        deciding: Deciding,
+        state: FilterState,
         groups: GroupsOfPods,
         tokens: Tokens,
         metrics: Metrics,
@@ -78,7 +78,7 @@ class Endpoint:
         With `certified_only`, nobody is answered who did not show a certificate. `largest` is how many bytes
         a body may have that comes with every node.
         """
-        self._deciding = deciding
+        self._state = state
         self._groups = groups
         self._tokens = tokens
         self._metrics = metrics
@@ -153,7 +153,7 @@ class Endpoint:
         ask = await self._ask(args.pod)
         if ask is None:
             return "ungoverned", wire.encode(wire.FilterResult(args.nodes, args.node_names))
-        probing = self._deciding.wants_probe(ask, offered, self._clock.now())
+        probing = self._state.wants_probe(ask, offered, self._clock.now())
         if probing:
             uid, policy = ask.member.uid, ask.place.policy
             claimed = await self._claim_probe(policy.name, probing, uid)
@@ -161,7 +161,7 @@ class Endpoint:
             if ask is None:
                 return "ungoverned", wire.encode(wire.FilterResult(args.nodes, args.node_names))
             probing = probing if claimed and ask.place.policy is policy else ""
-        verdict = self._deciding.filter(ask, offered, self._clock.now(), probing)
+        verdict = self._state.filter(ask, offered, self._clock.now(), probing)
         self._say(ask, verdict)
         failed: dict[str, str] = {}
         hopeless: dict[str, str] = {}
@@ -187,7 +187,7 @@ class Endpoint:
         scores = (
             [0] * len(offered)
             if ask is None
-            else self._deciding.scores(ask, offered, highest=wire.HIGHEST_SCORE)
+            else self._state.scores(ask, offered, highest=wire.HIGHEST_SCORE)
         )
         every = len(offered) <= _LISTED
         ranked = [
@@ -205,12 +205,12 @@ class Endpoint:
         result = "ungoverned"
         if ask is not None:
             victims = {node: {pod.uid for pod in one.pods or ()} for node, one in candidates.items()}
-            kept = set(self._deciding.preempt(ask, victims, self._clock.now()))
+            kept = set(self._state.preempt(ask, victims, self._clock.now()))
             candidates = {node: victims for node, victims in candidates.items() if node in kept}
             result = "answered" if candidates else "refused"
         return result, wire.encode(wire.PreemptionResult(candidates))
 
-    async def _ask(self, asking: wire.AskingPod | None) -> Ask | None:
+    async def _ask(self, asking: wire.AskingPod | None) -> FilterRequest | None:
         """Where the pod belongs; None: no policy governs it.
 
         The pod as our watch shows it, whatever the call says of it: slots are counted for pods that exist.
@@ -233,7 +233,7 @@ class Endpoint:
         self._check_open()  # that may have taken seconds
         if place is None:
             return None
-        return Ask(
+        return FilterRequest(
             self._groups.member(place, pod),
             namespace,
             place,
@@ -245,7 +245,7 @@ class Endpoint:
         if why := self._closed():
             raise _Closed(f"fairlead does not answer: {why}")
 
-    def _say(self, ask: Ask, verdict: Verdict) -> None:
+    def _say(self, ask: FilterRequest, verdict: FilterAnswer) -> None:
         if verdict.choice is None:
             return
         policy, tier = ask.place.policy, verdict.choice.tier

@@ -14,7 +14,7 @@ from typing import Any
 import structlog
 
 from fairlead.client.clock import WALL_CLOCK, Clock
-from fairlead.doors.grouping import GroupsOfPods, Place
+from fairlead.doors.grouping import GroupsOfPods
 from fairlead.doors.marks import LiveMarks
 from fairlead.doors.references import check_names
 from fairlead.doors.webhook.ledgers import Ledgers, Wish
@@ -29,7 +29,7 @@ from fairlead.kube.pod import Affinity, Pod, PodSpec, TopologySpreadConstraint
 from fairlead.kube.tolerations import Toleration
 from fairlead.kube.workloads import Job, Workload
 from fairlead.policy.admission import patch, warnings_of
-from fairlead.policy.groups import read_mark
+from fairlead.policy.groups import Place, read_mark
 from fairlead.policy.placing import Placing, place_alone
 from fairlead.policy.rule import Tiers
 

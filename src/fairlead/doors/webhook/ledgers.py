@@ -22,12 +22,12 @@ import structlog
 
 from fairlead.client.api import Client
 from fairlead.client.clock import WALL_CLOCK, Clock
-from fairlead.doors.grouping import GroupsOfPods, Place
+from fairlead.doors.grouping import GroupsOfPods
 from fairlead.doors.webhook.copies import Copies
 from fairlead.doors.webhook.metrics import Metrics
 from fairlead.doors.webhook.telling import tell
 from fairlead.errors import Conflict, FairleadError, NotFound, Unreachable
-from fairlead.policy.groups import GroupKey
+from fairlead.policy.groups import GroupKey, Place
 from fairlead.policy.ledger import EXPIRY_S, Ledger, Sightings
 from fairlead.policy.placing import Placing, place
 from fairlead.policy.rule import Tiers

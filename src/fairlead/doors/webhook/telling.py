@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import structlog
 
-from fairlead.doors.grouping import Place
 from fairlead.doors.webhook.metrics import Metrics
+from fairlead.policy.groups import Place
 from fairlead.policy.placing import Placing, in_words
 
 __all__ = ["tell"]

@@ -222,7 +222,7 @@ class _Space:
             known = each in self.terms
             bump(self.terms, each, sign)
             if known != (each in self.terms):
-                self.mark ^= hash(each)
+                self.mark ^= int.from_bytes(each)
 
 
 # What a group says of a pod: per topology key how often it repels it, and with which weight it draws it.

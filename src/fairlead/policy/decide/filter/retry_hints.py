@@ -1,4 +1,4 @@
-"""Room that was made where pods had been refused: who is to ask again.
+"""Room that was made where pods had been refused: which pods are to be scheduled again.
 
 When a pod is gone kube-scheduler asks again about those who wait, maybe before our watch shows it; and of a
 node that we gave to a pod which then went elsewhere it hears nothing. Whoever was refused a moment before we
@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Container, Iterable
 
-from fairlead.doors.extender.nodes import NodesOfTiers
-from fairlead.doors.extender.slots import ASSUMED_S
-from fairlead.doors.extender.waiting import Waiting
+from fairlead.policy.decide.filter.slots import ASSUMED_S
+from fairlead.policy.decide.filter.tier_nodes import NodesOfTiers
+from fairlead.policy.decide.filter.waiting_pod import Waiting
 from fairlead.policy.groups import GroupKey
 
-__all__ = ["Room"]
+__all__ = ["RetryHints"]
 
 _LATELY_S = ASSUMED_S + 10.0  # who was refused before that is asked about when kube-scheduler sees the same
 
 
-class Room:
+class RetryHints:
     """See the module. Told of what is free again, it makes those outdated who may have it, once."""
 
     def __init__(self) -> None:

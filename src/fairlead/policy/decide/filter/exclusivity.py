@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-__all__ = ["Alone"]
+__all__ = ["Exclusivity"]
 
 
-class Alone:
+class Exclusivity:
     """See the module.
 
     Invariant: `_of` and `_on` say the same, and have every governed pod that was shown on a node, those on

@@ -19,19 +19,20 @@ import structlog
 from fairlead.client.api import Client
 from fairlead.client.clock import WALL_CLOCK, Clock
 from fairlead.doors.extender.causes import Causes
-from fairlead.doors.extender.deciding import Deciding
 from fairlead.doors.extender.metrics import Metrics
-from fairlead.doors.extender.room import Room
-from fairlead.doors.extender.slots import Held
-from fairlead.doors.extender.waiting import Waiting
 from fairlead.doors.grouping import GroupsOfPods
 from fairlead.doors.marks import LiveMarks
 from fairlead.doors.policies import LivePolicies
+from fairlead.engine.tier_fit import TierFits
 from fairlead.errors import ApiError, Conflict, FairleadError, LeaseLost, NotFound, Unreachable
 from fairlead.kube.pod import Pod
 from fairlead.kube.resources import known
 from fairlead.policy.admission import annotations_of, cost_is_ours
 from fairlead.policy.choice import Choice
+from fairlead.policy.decide.filter.filter_state import FilterState
+from fairlead.policy.decide.filter.retry_hints import RetryHints
+from fairlead.policy.decide.filter.slots import Held
+from fairlead.policy.decide.filter.waiting_pod import Waiting
 from fairlead.policy.fallback import Blame, Nodes, Probes, Waiter, decide
 from fairlead.policy.groups import GroupKey
 from fairlead.policy.marks import Marks
@@ -39,7 +40,7 @@ from fairlead.policy.model import PlacementPolicy, Tier
 from fairlead.policy.names import DELETION_COST, PASSED_ON_ANNOTATION
 from fairlead.policy.placing import Placing
 
-__all__ = ["Tending"]
+__all__ = ["Upkeep"]
 
 _log = structlog.get_logger(__name__)
 
@@ -52,7 +53,7 @@ _AT_ONCE = 16
 _STAYS = "the extender passes it on as it is"
 
 
-class Tending:
+class Upkeep:
     """See the module. `look` says that something changed, `touch` that a group did.
 
     Cancelled, writes under way may or may not have been applied; each is found or made again.
@@ -60,15 +61,17 @@ class Tending:
 
     def __init__(
         self,
-        deciding: Deciding,
+        state: FilterState,
+        fits: TierFits,
         groups: GroupsOfPods,
         policies: LivePolicies,
         marks: LiveMarks,
-        metrics: Metrics,
         *,
+        metrics: Metrics,
         clock: Clock = WALL_CLOCK,
     ) -> None:
-        self._deciding = deciding
+        self._state = state
+        self._fits = fits
         self._groups = groups
         self._policies = policies
         self._marks = marks
@@ -91,14 +94,14 @@ class Tending:
 
     async def run(self, client: Client) -> None:
         """Tend for ever, writing with `client`."""
-        self._touched.update(self._deciding.groups)
+        self._touched.update(self._state.groups)
         self._before.clear()  # another replica may have led since
         self._wake.set()
-        self._deciding.room = Room()
+        self._state.retry_hints = RetryHints()
         try:
             await self._tend_for_ever(client)
         finally:
-            self._deciding.room = None  # nobody would look at it
+            self._state.retry_hints = None  # nobody would look at it
 
     async def _tend_for_ever(self, client: Client) -> None:
         wait_s = _IDLE_S
@@ -115,10 +118,10 @@ class Tending:
     async def _tend(self, client: Client) -> float:
         """Do what there is to do now; how long nothing will come of time alone."""
         now = self._clock.now()
-        self._deciding.tidy(now)
-        self._causes.keep(self._deciding.waiting.keys())
-        self._metrics.waiting.set(len(self._deciding.waiting))
-        self._metrics.assumed.set(sum(len(slots.assumed) for slots in self._deciding.groups.values()))
+        self._state.tidy(now)
+        self._causes.keep(self._state.waiting.keys())
+        self._metrics.waiting.set(len(self._state.waiting))
+        self._metrics.assumed.set(sum(len(slots.assumed) for slots in self._state.groups.values()))
         wakes = [_IDLE_S]
         names = {policy.name for policy in self._policies.policies}
         for name in self._before.keys() - names:
@@ -128,7 +131,7 @@ class Tending:
         await self._nudge(client)
         await self._write_slots(client)
         now = self._clock.now()
-        waiting = self._deciding.waiting.values()
+        waiting = self._state.waiting.values()
         wakes += [at - now for one in waiting if (at := one.next_pass(now)) is not None]
         if any(one.refused for one in waiting):
             wakes.append(_REFUSED_S)
@@ -136,14 +139,14 @@ class Tending:
 
     async def _mark(self, client: Client, policy: PlacementPolicy) -> float:
         """Bring the policy's marks up to date; in how many seconds time alone will change them."""
-        nodes = self._deciding.nodes.seen(policy.name)
+        nodes = self._state.nodes.seen(policy.name)
         if nodes is None:
             return _IDLE_S
         tiers, before = self._before.get(policy.name, ((), None))
         if tiers != policy.spec.tiers:
             before = None  # by other tiers, which says nothing of these
         # What was lost before our first look, or while nobody led: unmarked, its cool-down would never end.
-        lost = self._deciding.nodes.lost(policy.name)
+        lost = self._state.nodes.lost(policy.name)
         wall = self._clock.wall().timestamp()
         waiters = self._waiters(policy, wall)
         marks = self._marks.of(policy.name)
@@ -174,7 +177,7 @@ class Tending:
         try:
             if decided(marks) != marks and late:
                 trying = {mark.probe for _, mark in marks if mark.probe}
-                fit = self._deciding.nodes.fits.of(policy.name)
+                fit = self._fits.of(policy.name)
                 causes, unread = await self._causes.of(client, fit, list(late.values()), trying)
                 untold = "unknown"
             if decided(marks) != marks:
@@ -185,7 +188,7 @@ class Tending:
         except FairleadError as error:
             # What we saw ourselves counts without being written; the next look sees the same change again.
             self._complain(f"marks of policy {policy.name}: {error}")
-        self._deciding.nodes.noted(policy.name, self._marks.unavailable(policy.name))
+        self._state.nodes.noted(policy.name, self._marks.unavailable(policy.name))
         if unread:
             return _UNREAD_S
         again = decide(policy, marks, waiters, nodes, wall, before=nodes).wake_at
@@ -195,7 +198,7 @@ class Tending:
         now = self._clock.now()
         return [
             Waiter(one.uid, one.name, one.tier, one.uid, wall - (now - one.first), _STAYS)
-            for one in self._deciding.waiting.values()
+            for one in self._state.waiting.values()
             if one.refused and one.tier is not None and one.key.policy == policy.name
         ]
 
@@ -221,7 +224,7 @@ class Tending:
                 present.add(token)
                 if member.placed:
                     placed[token] = index.get(member.tier)
-        present |= tokens & self._deciding.waiting.keys()
+        present |= tokens & self._state.waiting.keys()
         return Probes(frozenset(present), placed), landings
 
     async def _nudge(self, client: Client) -> None:
@@ -229,14 +232,14 @@ class Tending:
         due: dict[str, tuple[Waiting, str]] = {}
         unavailable: dict[str, set[str]] = {}
         tried: dict[str, set[tuple[str, str]]] = {}
-        for one in self._deciding.waiting.values():
+        for one in self._state.waiting.values():
             policy = self._policies.get(one.key.policy)
             if one.outdated and not one.told:
                 due[one.uid] = one, one.outdated
             if policy is None or one.tier is None or one.tier >= len(policy.spec.tiers):
                 continue
             if policy.name not in unavailable:
-                unavailable[policy.name] = self._deciding.unavailable(policy.name)
+                unavailable[policy.name] = self._state.unavailable(policy.name)
                 tried[policy.name] = {(tier, mark.probe) for tier, mark in self._marks.of(policy.name)}
             tier = policy.spec.tiers[one.tier].name
             # Who tries a tier is meant to wait for it although others leave that alone.
@@ -246,7 +249,7 @@ class Tending:
         await _in_turns([partial(self._nudge_one, client, one, why) for one, why in due.values()])
 
     async def _nudge_one(self, client: Client, one: Waiting, why: str) -> None:
-        if self._deciding.waiting.get(one.uid) is not one:
+        if self._state.waiting.get(one.uid) is not one:
             return  # it got its node meanwhile
         stamp = self._clock.wall().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         asked, outdated = one.last, one.outdated
@@ -260,7 +263,7 @@ class Tending:
         touched, self._touched = self._touched, set()
         writes: list[_Write] = []
         for key in touched:
-            slots, some = self._deciding.groups.get(key), self._groups.some_pod(key)
+            slots, some = self._state.groups.get(key), self._groups.some_pod(key)
             place = self._groups.place(some) if some is not None else None
             if slots is None or some is None or place is None or place.key != key:
                 continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairlead.doors.extender.slots import ASSUMED_S, Slots
+from fairlead.policy.decide.filter.slots import ASSUMED_S, Slots
 from fairlead.policy.rule import Tiers
 from support.members import member
 from support.policies import ON_DEMAND, SPOT, policy

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fairlead.engine.tier_fit import TierFits
 from fairlead.kube.node import Node
 from fairlead.policy.fallback import Nodes, is_schedulable
 from fairlead.policy.model import PlacementPolicy, Tier
@@ -62,12 +61,10 @@ class NodesOfTiers:
         # The very sets of exclusive tiers: every node on offer is looked up in them.
         self._alone: dict[str, list[set[str]]] = {}
         self._alone_in_any: list[set[str]] = []
-        self.fits = TierFits()
 
     def use(self, policies: Iterable[PlacementPolicy]) -> None:
         """These policies hold now; what was known of others is forgotten."""
         policies = tuple(policies)
-        self.fits.use(policies)
         before = self._by_policy
         self._by_policy = {}
         for policy in policies:
@@ -96,14 +93,12 @@ class NodesOfTiers:
     def put(self, node: Node) -> None:
         """A node is new or changed."""
         self._nodes[node.metadata.name] = node
-        self.fits.node(node.metadata.name, node)
         for tiers in self._by_policy.values():
             tiers.put(node)
 
     def drop(self, name: str) -> None:
         """A node is gone."""
         self._nodes.pop(name, None)
-        self.fits.node(name, None)
         for tiers in self._by_policy.values():
             tiers.drop(name)
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 from fairlead.policy.groups import GroupKey
 from fairlead.policy.rule import Demand, Tiers
-from support.deciding import ALL, Scene
+from support.filtering import ALL, Scene
 from support.members import KEY, a_deployment, member
 from support.policies import ON_DEMAND, SPOT, policy
 
@@ -21,14 +21,14 @@ def test_pods_that_a_budget_demands_are_answered_first_and_asking_again_changes_
 
 def test_a_mark_beyond_all_reason_is_answered_at_once() -> None:
     scene = Scene()
-    scene.deciding.shown(KEY, member("odd", tier="spot", slot=999_999_999), "s1")
+    scene.state.shown(KEY, member("odd", tier="spot", slot=999_999_999), "s1")
     assert scene.tier(scene.filter("p1")) == "on-demand"
 
 
 def test_where_the_highest_slots_are_left_the_last_pod_goes_where_one_is_missing() -> None:
     scene = Scene(replicas=4)
     for slot, tier, node in ((11, "on-demand", "d1"), (12, "spot", "s1"), (14, "on-demand", "d2")):
-        scene.deciding.shown(KEY, member(f"p{slot}", tier=tier, slot=slot), node)
+        scene.state.shown(KEY, member(f"p{slot}", tier=tier, slot=slot), node)
     verdict = scene.filter("new")
     assert (verdict.slot, scene.tier(verdict)) == (1, "spot")
     assert scene.tier(scene.filter("new")) == "spot"
@@ -37,7 +37,7 @@ def test_where_the_highest_slots_are_left_the_last_pod_goes_where_one_is_missing
 def test_asking_again_gives_the_same_tier_where_nobody_says_how_many_pods_there_will_be() -> None:
     scene = Scene(policy(groupBy="policy"))
     for slot, tier, node in ((11, "on-demand", "d1"), (12, "spot", "s1"), (14, "on-demand", "d2")):
-        scene.deciding.shown(KEY, member(f"p{slot}", tier=tier, slot=slot), node)
+        scene.state.shown(KEY, member(f"p{slot}", tier=tier, slot=slot), node)
 
     assert [scene.tier(scene.filter("new")) for _ in range(4)] == ["spot"] * 4
 
@@ -45,7 +45,7 @@ def test_asking_again_gives_the_same_tier_where_nobody_says_how_many_pods_there_
 def test_an_ordinal_has_its_own_tier_though_others_beyond_their_number_are_left() -> None:
     scene = Scene(replicas=4)
     for slot, tier, node in ((11, "on-demand", "d1"), (12, "spot", "s1"), (14, "on-demand", "d2")):
-        scene.deciding.shown(KEY, member(f"db-{slot - 1}", tier=tier, ordinal=slot - 1), node)
+        scene.state.shown(KEY, member(f"db-{slot - 1}", tier=tier, ordinal=slot - 1), node)
     scene.workload = a_deployment(4, ordinal=0)
 
     # It will have this number again after every eviction: what others lack now is not its to make up for.
@@ -91,7 +91,7 @@ def test_a_bound_pod_keeps_its_slot_and_a_terminating_one_frees_it() -> None:
     scene.now = 1000.0
     assert scene.filter("p3").slot == 3
 
-    scene.deciding.shown(KEY, member("p1", tier="on-demand", leaving=True), "d1")
+    scene.state.shown(KEY, member("p1", tier="on-demand", leaving=True), "d1")
     assert scene.filter("p4").slot == 1
 
 
@@ -121,9 +121,9 @@ def test_a_stateful_set_has_its_ordinals_for_slots() -> None:
 def test_the_same_ordinal_takes_its_slot_back_from_its_predecessor() -> None:
     scene = Scene()
     scene.workload = a_deployment(5, ordinal=0)
-    scene.deciding.shown(KEY, member("db-0", uid="old", tier="on-demand", ordinal=0), "d1")
+    scene.state.shown(KEY, member("db-0", uid="old", tier="on-demand", ordinal=0), "d1")
     assert scene.filter("db-0", uid="new", ordinal=0).slot == 1
-    assert list(scene.deciding.groups[KEY].holders) == ["new"]
+    assert list(scene.state.groups[KEY].holders) == ["new"]
 
 
 def test_pods_that_slipped_through_are_counted_by_the_tier_of_their_node() -> None:
@@ -142,9 +142,9 @@ def test_after_a_restart_pods_hold_the_slots_that_they_are_marked_with() -> None
     scene = Scene()
     for name, slot, node in (("a", 3, "s1"), ("b", 2, "s1"), ("c", 1, "d1")):
         tier = "spot" if node == "s1" else "on-demand"
-        scene.deciding.shown(KEY, member(name, tier=tier, slot=slot), node)
+        scene.state.shown(KEY, member(name, tier=tier, slot=slot), node)
     assert scene.filter("p").slot == 4
-    assert {held.name: held.slot for held in scene.deciding.groups[KEY].holders.values()} == {
+    assert {held.name: held.slot for held in scene.state.groups[KEY].holders.values()} == {
         "a": 3,
         "b": 2,
         "c": 1,
@@ -180,10 +180,10 @@ def test_whoever_has_a_node_or_is_gone_waits_no_more() -> None:
     scene = Scene()
     scene.filter("p1")
     scene.filter("p2")
-    assert len(scene.deciding.waiting) == 2
+    assert len(scene.state.waiting) == 2
     scene.bound("p1", "d1")
     scene.gone("p2")
-    assert not scene.deciding.waiting
+    assert not scene.state.waiting
 
 
 def test_when_pods_that_were_passed_on_leave_the_split_is_made_up_for() -> None:
@@ -215,9 +215,9 @@ def test_a_pod_beyond_every_max_is_refused_everywhere() -> None:
 
 def test_preemption_keeps_the_candidates_of_the_tier() -> None:
     scene = Scene()
-    assert list(scene.deciding.preempt(scene.ask("p1"), {"s1": (), "d1": ()}, 0.0)) == ["d1"]
+    assert list(scene.state.preempt(scene.ask("p1"), {"s1": (), "d1": ()}, 0.0)) == ["d1"]
     scene.schedule("p1")
-    assert list(scene.deciding.preempt(scene.ask("p2"), {"s1": (), "d1": ()}, 0.0)) == ["s1"]
+    assert list(scene.state.preempt(scene.ask("p2"), {"s1": (), "d1": ()}, 0.0)) == ["s1"]
     # Nothing was assumed by asking: no node was promised.
     assert scene.filter("p3").slot == 2
 
@@ -230,7 +230,7 @@ def test_scores_prefer_the_zone_with_the_fewest_of_the_group() -> None:
     scene.bound("c", "s2")
     scene.filter("p1", ("s1", "s2", "s3"))
 
-    assert scene.deciding.scores(scene.ask("p1"), ("s1", "s2", "s3"), 10) == [0, 0, 10]
+    assert scene.state.scores(scene.ask("p1"), ("s1", "s2", "s3"), 10) == [0, 0, 10]
 
 
 def test_of_equal_zones_each_pod_is_advised_another_before_any_is_seen_there() -> None:
@@ -240,7 +240,7 @@ def test_of_equal_zones_each_pod_is_advised_another_before_any_is_seen_there() -
     advised: Counter[str] = Counter()
     for number in range(9):
         scene.filter(f"p{number}", spot)
-        scores = scene.deciding.scores(scene.ask(f"p{number}"), spot, 10)
+        scores = scene.state.scores(scene.ask(f"p{number}"), spot, 10)
         advised[spot[scores.index(10)]] += 1
         assert scores.count(10) == 1
 
@@ -251,20 +251,20 @@ def test_under_preferred_every_node_passes_and_the_tier_has_the_points() -> None
     scene = Scene(policy(enforce="preferred"))
     assert list(scene.filter("p1").nodes) == list(ALL)
 
-    assert scene.deciding.scores(scene.ask("p1"), ALL, 10) == [0, 0, 10, 10]
+    assert scene.state.scores(scene.ask("p1"), ALL, 10) == [0, 0, 10, 10]
 
 
 def test_scores_of_a_pod_that_never_asked_are_all_zero() -> None:
     scene = Scene()
 
-    assert scene.deciding.scores(scene.ask("p1"), ALL, 10) == [0, 0, 0, 0]
+    assert scene.state.scores(scene.ask("p1"), ALL, 10) == [0, 0, 0, 0]
 
 
 def test_starting_over_counts_what_runs_and_forgets_what_was_assumed() -> None:
     scene = Scene()
     scene.schedule("p1")
     scene.filter("p2")
-    scene.deciding.start_over([(KEY, member("p1", tier="on-demand"), "d1")], ())
+    scene.state.start_over([(KEY, member("p1", tier="on-demand"), "d1")], ())
 
     assert scene.filter("p3").slot == 2
 
@@ -281,7 +281,7 @@ def test_what_an_unchanged_policy_assumed_lasts_until_it_is_shown_or_its_time_is
         (KEY, member("p2", tier="spot"), "s1"),
         (KEY, member("p3"), ""),
     ]
-    scene.deciding.start_over(pods, {"web"})
+    scene.state.start_over(pods, {"web"})
     assert scene.filter("p5").slot == 5
 
     scene.now = 30.0
@@ -294,18 +294,18 @@ def test_a_pod_that_changes_hands_holds_nothing_where_it_was() -> None:
     scene.filter("p2")
     other = GroupKey("other", "default", "Deployment/web", "r1")
     pods = [(other, member("p1", tier="on-demand"), "d1"), (other, member("p2"), "")]
-    scene.deciding.start_over(pods, {"web"})
+    scene.state.start_over(pods, {"web"})
 
-    assert scene.deciding.scores(scene.ask("p2", other), ALL, 10) == [0, 0, 0, 0], "by another's tiers"
+    assert scene.state.scores(scene.ask("p2", other), ALL, 10) == [0, 0, 0, 0], "by another's tiers"
     assert scene.filter("p3").slot == 1
 
 
 def test_another_policys_change_does_not_take_back_where_a_pod_was_sent() -> None:
     scene = Scene(policy(enforce="preferred"))
     scene.filter("p1")
-    scene.deciding.start_over([(KEY, member("p1"), "")], {"web"})
+    scene.state.start_over([(KEY, member("p1"), "")], {"web"})
 
-    assert scene.deciding.scores(scene.ask("p1"), ALL, 10) == [0, 0, 10, 10]
+    assert scene.state.scores(scene.ask("p1"), ALL, 10) == [0, 0, 10, 10]
 
 
 def test_who_was_refused_asks_again_whichever_policy_changed() -> None:
@@ -314,8 +314,8 @@ def test_who_was_refused_asks_again_whichever_policy_changed() -> None:
     scene.filter("p2", ("d1", "d2"))
     scene.now = 100.0
     pods = [(KEY, member("p1", tier="on-demand"), "d1"), (KEY, member("p2"), "")]
-    scene.deciding.start_over(pods, {"web"})
-    assert scene.deciding.waiting[member("p2").uid].outdated
+    scene.state.start_over(pods, {"web"})
+    assert scene.state.waiting[member("p2").uid].outdated
 
     scene.now = 120.0
     assert scene.filter("p2", ("d1", "d2")).passed == ("spot",), "it waits since its first call"
@@ -328,14 +328,14 @@ def test_a_pod_that_other_policies_refused_is_outdated_until_it_asks_again() -> 
     scene.policy = policy("web", {"name": "only"})
     scene.tiers = Tiers(scene.policy.spec.tiers, Demand())
     scene.nodes.use([scene.policy])
-    scene.deciding.start_over([], ())
+    scene.state.start_over([], ())
 
-    refused, sent = (scene.deciding.waiting[member(name).uid] for name in ("p1", "p2"))
+    refused, sent = (scene.state.waiting[member(name).uid] for name in ("p1", "p2"))
     assert (refused.tier, refused.outdated) == (None, "policies-changed"), (
         "its tier's number means nothing any more"
     )
     assert not sent.outdated
-    assert scene.deciding.scores(scene.ask("p2"), ALL, 10) == [0, 0, 0, 0]
+    assert scene.state.scores(scene.ask("p2"), ALL, 10) == [0, 0, 0, 0]
     assert list(scene.filter("p1", ("d1",)).nodes) == ["d1"]
     assert not refused.outdated
 
@@ -343,7 +343,7 @@ def test_a_pod_that_other_policies_refused_is_outdated_until_it_asks_again() -> 
 def test_what_nobody_asks_about_is_forgotten() -> None:
     scene = Scene()
     scene.filter("p1")
-    scene.deciding.tidy(1000.0)
+    scene.state.tidy(1000.0)
 
-    assert not scene.deciding.waiting
-    assert not scene.deciding.groups
+    assert not scene.state.waiting
+    assert not scene.state.groups

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fairlead.doors.grouping import Place
 from fairlead.policy.choice import Choice
-from fairlead.policy.groups import Member
+from fairlead.policy.groups import Member, Place
 from fairlead.policy.rule import Tiers
 
-__all__ = ["Ask", "Verdict"]
+__all__ = ["FilterAnswer", "FilterRequest"]
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class FilterRequest:
     """A pod that kube-scheduler asks about."""
 
     member: Member
@@ -38,7 +37,7 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class FilterAnswer:
     """Which of the nodes on offer a pod may go to."""
 
     nodes: Sequence[str]

@@ -15,22 +15,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from fairlead.doors.extender.alone import Alone
-from fairlead.doors.extender.asks import Ask, Verdict
-from fairlead.doors.extender.nodes import NodesOfTiers
-from fairlead.doors.extender.room import Room
-from fairlead.doors.extender.slots import ASSUMED_S, Slots
-from fairlead.doors.extender.waiting import Waiting
 from fairlead.policy.choice import Choice, are_scattered, choose_for, held_by_number
+from fairlead.policy.decide.filter.exclusivity import Exclusivity
+from fairlead.policy.decide.filter.request import FilterAnswer, FilterRequest
+from fairlead.policy.decide.filter.retry_hints import RetryHints
+from fairlead.policy.decide.filter.slots import ASSUMED_S, Slots
+from fairlead.policy.decide.filter.tier_nodes import NodesOfTiers
+from fairlead.policy.decide.filter.waiting_pod import Waiting
 from fairlead.policy.groups import GroupKey, Member, ordinal_of
 
-__all__ = ["Deciding"]
+__all__ = ["FilterState"]
 
 _FORGET_S = 15 * 60.0  # a pod that nobody asked about for so long: kube-scheduler retries within 5 minutes
 _GONE = 10_000  # pods of which we remember that they are gone; kube-scheduler is not that many behind
 
 
-class Deciding:
+class FilterState:
     """See the module. `marked` tells the tiers of a policy that its marks say to leave alone."""
 
     def __init__(
@@ -41,20 +41,22 @@ class Deciding:
         self.groups: dict[GroupKey, Slots] = {}
         self.waiting: dict[str, Waiting] = {}
         self._gone: dict[str, None] = {}
-        self.room: Room | None = None
+        self.retry_hints: RetryHints | None = None
         """While somebody makes those ask again for whom there is room."""
-        self.alone = Alone(ASSUMED_S, self._freed)
-        self.alone.use(nodes.exclusive())
+        self.exclusivity = Exclusivity(ASSUMED_S, self._freed)
+        self.exclusivity.use(nodes.exclusive())
 
-    def filter(self, ask: Ask, offered: Sequence[str], now: float, probing: str = "") -> Verdict:
+    def filter(
+        self, ask: FilterRequest, offered: Sequence[str], now: float, probing: str = ""
+    ) -> FilterAnswer:
         """The nodes of one tier. `probing` is a tier that this pod may try although it is marked."""
         if ask.admitted:
-            return Verdict(offered)
+            return FilterAnswer(offered)
         policy, uid = ask.place.policy, ask.member.uid
         if uid in self._gone:
-            return Verdict((), refusal="node(s) not needed: the pod is gone")
+            return FilterAnswer((), refusal="node(s) not needed: the pod is gone")
         waiting = self._asked(ask, now)
-        self.alone.expire(now)
+        self.exclusivity.expire(now)
         slots = self._slots(ask, now)
         slot = 1 if slots is None else slots.next_slot(uid, ordinal_of(policy, ask.place.workload))
         preferred = policy.spec.enforce == "preferred"  # nobody waits for a tier's sake
@@ -77,8 +79,8 @@ class Deciding:
         taken = self._taken(ask, offered, choice) if not nodes else []
         waiting.met = bool(taken)
         if nodes:
-            return Verdict(nodes, choice, slot, passed=passed)
-        return Verdict(
+            return FilterAnswer(nodes, choice, slot, passed=passed)
+        return FilterAnswer(
             (),
             choice,
             slot,
@@ -88,7 +90,7 @@ class Deciding:
             passed=passed,
         )
 
-    def wants_probe(self, ask: Ask, offered: Sequence[str], now: float) -> str:
+    def wants_probe(self, ask: FilterRequest, offered: Sequence[str], now: float) -> str:
         """The marked tier that this pod could try right now, for whoever may claim its probe."""
         if ask.admitted or ask.member.uid in self._gone:
             return ""
@@ -108,7 +110,9 @@ class Deciding:
         full = self.nodes.takes_pods(policy.name, own)
         return name if not full and self._would_wait(ask, name, now) else ""
 
-    def preempt(self, ask: Ask, candidates: Mapping[str, Collection[str]], now: float) -> Collection[str]:
+    def preempt(
+        self, ask: FilterRequest, candidates: Mapping[str, Collection[str]], now: float
+    ) -> Collection[str]:
         """The candidates whose victims' room would be of use to the pod: those of its tier.
 
         They come with their victims' UIDs: where a pod must be alone, nobody else may stay.
@@ -124,7 +128,7 @@ class Deciding:
         passes, trying = waiting.passes(now), waiting.trying
         return self._choose(ask, slot, candidates, passes, trying, victims=candidates)[1]
 
-    def scores(self, ask: Ask, offered: Sequence[str], highest: int) -> list[int]:
+    def scores(self, ask: FilterRequest, offered: Sequence[str], highest: int) -> list[int]:
         """How good each node is, 0 to `highest`: in the pod's tier, and where fewest of its group are.
 
         One domain has all the points: every node on offer takes the pod, so nobody asks for the second
@@ -172,10 +176,10 @@ class Deciding:
             if member.leaving and member.uid in slots.holders:
                 self._made_room(key)
             slots.shown(member, node)
-        if self.alone.matters and node:
-            self.alone.shown(member.uid, key.policy, member.tier, node)
+        if self.exclusivity.matters and node:
+            self.exclusivity.shown(member.uid, key.policy, member.tier, node)
         elif member.leaving:
-            self.alone.gone(member.uid)
+            self.exclusivity.gone(member.uid)
         if node or member.leaving:
             self.waiting.pop(member.uid, None)
         if member.leaving:
@@ -188,7 +192,7 @@ class Deciding:
         if gone:
             self._is_gone(member.uid)
         self.waiting.pop(member.uid, None)
-        self.alone.gone(member.uid)
+        self.exclusivity.gone(member.uid)
         slots = self.groups.get(key)
         if slots is not None:
             if member.uid in slots.holders:
@@ -204,7 +208,7 @@ class Deciding:
         every node that a pod was given, and the slots of unchanged policies; others' mean something else.
         """
         self.groups = {key: slots for key, slots in self.groups.items() if key.policy in unchanged}
-        self.alone.use(self.nodes.exclusive())
+        self.exclusivity.use(self.nodes.exclusive())
         for one in self.waiting.values():
             # Who was refused may have met another policy's exclusive tier, which may be gone.
             if one.refused or one.key.policy not in unchanged:
@@ -225,14 +229,14 @@ class Deciding:
         """
         for uid in [uid for uid, one in self.waiting.items() if now - one.last > _FORGET_S]:
             del self.waiting[uid]
-        self.alone.expire(now)
+        self.exclusivity.expire(now)
         for key, slots in list(self.groups.items()):
             if slots.expire(now):
                 self._made_room(key)
             if not len(slots):
                 del self.groups[key]
-        if self.room is not None:
-            self.room.use(self.waiting.values(), self.nodes, self.alone, now)
+        if self.retry_hints is not None:
+            self.retry_hints.use(self.waiting.values(), self.nodes, self.exclusivity, now)
 
     def _is_gone(self, uid: str) -> None:
         """kube-scheduler may not know yet, and ask: nothing may be kept for who never comes for it."""
@@ -241,14 +245,14 @@ class Deciding:
             del self._gone[next(iter(self._gone))]
 
     def _freed(self, node: str) -> None:
-        if self.room is not None:
-            self.room.of_node(node)
+        if self.retry_hints is not None:
+            self.retry_hints.of_node(node)
 
     def _made_room(self, key: GroupKey) -> None:
-        if self.room is not None:
-            self.room.of_group(key)
+        if self.retry_hints is not None:
+            self.retry_hints.of_group(key)
 
-    def _asked(self, ask: Ask, now: float) -> Waiting:
+    def _asked(self, ask: FilterRequest, now: float) -> Waiting:
         uid = ask.member.uid
         waiting = self.waiting.get(uid)
         if waiting is None:
@@ -259,7 +263,7 @@ class Deciding:
         waiting.after_s, waiting.most = spec.fallback.after_s, len(spec.tiers) - 1
         return waiting
 
-    def _would_wait(self, ask: Ask, tier: str, now: float) -> bool:
+    def _would_wait(self, ask: FilterRequest, tier: str, now: float) -> bool:
         """Whether a pod that may try a tier with nothing on offer would wait, and not be passed on at once.
 
         Who does not wait would take the probe from those who do, and tell nothing of the tier.
@@ -269,7 +273,7 @@ class Deciding:
         waiting = self._asked(ask, now)
         return waiting.trying == tier or not waiting.passes(now)
 
-    def _slots(self, ask: Ask, now: float) -> Slots | None:
+    def _slots(self, ask: FilterRequest, now: float) -> Slots | None:
         """The slots of the pod's group; None for a pod that is alone in it."""
         if ask.place.key.alone:
             return None
@@ -280,17 +284,17 @@ class Deciding:
         return slots
 
     def _open(
-        self, ask: Ask, names: Sequence[str], victims: Mapping[str, Collection[str]] | None = None
+        self, ask: FilterRequest, names: Sequence[str], victims: Mapping[str, Collection[str]] | None = None
     ) -> Sequence[str]:
         """Of these nodes, those that take the pod: nobody there must be alone, and it need not be."""
-        if not self.alone.matters:
+        if not self.exclusivity.matters:
             return names
         policy, uid = ask.place.policy.name, ask.member.uid
         return [
             name
             for name in names
-            if name not in self.alone
-            or self.alone.takes(
+            if name not in self.exclusivity
+            or self.exclusivity.takes(
                 name,
                 uid,
                 alone=self.nodes.wants_alone(name, policy),
@@ -299,22 +303,22 @@ class Deciding:
         ]
 
     def _given(
-        self, ask: Ask, nodes: Sequence[str], choice: Choice, now: float, *, alone: bool
+        self, ask: FilterRequest, nodes: Sequence[str], choice: Choice, now: float, *, alone: bool
     ) -> Sequence[str]:
         """Of these nodes, those to offer: one, where it must be `alone` or might meet somebody who must."""
-        if not self.alone.matters:
+        if not self.exclusivity.matters:
             return nodes
         uid, policy = ask.member.uid, ask.place.policy.name
         if not alone:
             apart = [name for name in nodes if not self.nodes.wants_alone(name)]
             if apart or not nodes:
-                self.alone.take_back(uid)
+                self.exclusivity.take_back(uid)
                 return apart
         chosen = self._least_crowded(ask, nodes, choice)
-        self.alone.give(uid, chosen, now, alone=self.nodes.wants_alone(chosen, policy))
+        self.exclusivity.give(uid, chosen, now, alone=self.nodes.wants_alone(chosen, policy))
         return [chosen]
 
-    def _least_crowded(self, ask: Ask, nodes: Sequence[str], choice: Choice) -> str:
+    def _least_crowded(self, ask: FilterRequest, nodes: Sequence[str], choice: Choice) -> str:
         """The node in the domain with fewest of the group's pods; of those, the one that came first."""
         policy = ask.place.policy
         if choice.tier is None or not policy.spec.tiers[choice.tier].spread:
@@ -329,16 +333,16 @@ class Deciding:
             held.domain = within.get(chosen, ())
         return chosen
 
-    def _taken(self, ask: Ask, offered: Sequence[str], choice: Choice) -> list[str]:
+    def _taken(self, ask: FilterRequest, offered: Sequence[str], choice: Choice) -> list[str]:
         """The nodes of the tier that would do, were the pod or somebody else not to be alone."""
-        if not self.alone.matters or choice.tier is None:
+        if not self.exclusivity.matters or choice.tier is None:
             return []
         tier = self.nodes.of(ask.place.policy.name, choice.tier)
         return [name for name in offered if name in tier]
 
     def _choose(
         self,
-        ask: Ask,
+        ask: FilterRequest,
         slot: int,
         offered: Iterable[str],
         passes: int,
@@ -370,7 +374,7 @@ class Deciding:
             passed.append(tier)
             skipped.add(tier)
 
-    def _choice(self, ask: Ask, slot: int, unavailable: Collection[str]) -> Choice:
+    def _choice(self, ask: FilterRequest, slot: int, unavailable: Collection[str]) -> Choice:
         policy, workload = ask.place.policy, ask.place.workload
         slots = self.groups.get(ask.place.key)
         ordinal = ordinal_of(policy, workload)

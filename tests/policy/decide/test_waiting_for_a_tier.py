@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from support.deciding import ALL, Scene
+from support.filtering import ALL, Scene
 from support.policies import ON_DEMAND, SPOT, policy
 
 
@@ -87,7 +87,7 @@ def test_a_tier_is_still_waited_for_while_its_first_node_starts() -> None:
     not_ready = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
     scene.put_node("n1", "none", taints=[not_ready])
 
-    assert scene.deciding.unavailable("web") == set()
+    assert scene.state.unavailable("web") == set()
     assert not scene.filter("p2").nodes
     scene.put_node("n1", "none")
     assert scene.filter("p2", ("n1", *ALL)).nodes == ["n1"]
@@ -97,7 +97,7 @@ def test_a_refused_pod_is_due_when_its_tier_is_left_alone_or_its_time_has_come()
     scene = Scene()
     scene.schedule("p1")
     scene.filter("p2", ("d1", "d2"))
-    (waiting,) = scene.deciding.waiting.values()
+    (waiting,) = scene.state.waiting.values()
     assert waiting.due(119.0, (), "spot") is False
     assert waiting.due(120.0, (), "spot") is True
     assert waiting.due(5.0, {"spot"}, "spot") is True
@@ -114,11 +114,11 @@ def test_a_probe_is_wanted_only_where_the_marked_tier_would_take_the_pod() -> No
     scene = Scene()
     scene.schedule("p1")
     ask = scene.ask("p2")
-    assert scene.deciding.wants_probe(ask, ALL, 0.0) == ""
+    assert scene.state.wants_probe(ask, ALL, 0.0) == ""
     scene.marked = {"spot"}
-    assert scene.deciding.wants_probe(ask, ALL, 0.0) == "spot"
-    assert scene.deciding.wants_probe(ask, ("d1", "d2"), 0.0) == ""
-    verdict = scene.deciding.filter(ask, ALL, 0.0, "spot")
+    assert scene.state.wants_probe(ask, ALL, 0.0) == "spot"
+    assert scene.state.wants_probe(ask, ("d1", "d2"), 0.0) == ""
+    verdict = scene.state.filter(ask, ALL, 0.0, "spot")
     assert scene.tier(verdict) == "spot"
 
 
@@ -128,15 +128,15 @@ def test_a_tier_without_a_node_is_waited_for_by_the_pod_that_tries_it_until_its_
     scene.lose_spot()
     ask, left = scene.ask("p2"), ("d1", "d2")
     for now in (0.0, 60.0, 119.0):
-        assert scene.deciding.wants_probe(ask, left, now) == "spot"
-        verdict = scene.deciding.filter(ask, left, now, "spot")
+        assert scene.state.wants_probe(ask, left, now) == "spot"
+        verdict = scene.state.filter(ask, left, now, "spot")
         assert (scene.tier(verdict), list(verdict.nodes)) == ("spot", [])
         assert scene.tier(scene.filter("p3", left)) == "on-demand", "all others skip it"
-    assert scene.deciding.wants_probe(ask, left, 120.0) == "spot"
-    verdict = scene.deciding.filter(ask, left, 120.0, "spot")
+    assert scene.state.wants_probe(ask, left, 120.0) == "spot"
+    verdict = scene.state.filter(ask, left, 120.0, "spot")
 
     assert (list(verdict.nodes), verdict.passed) == (["d1", "d2"], ("spot",))
-    assert scene.deciding.wants_probe(ask, left, 121.0) == "", "it has tried"
+    assert scene.state.wants_probe(ask, left, 121.0) == "", "it has tried"
 
 
 def test_who_tries_a_tier_has_all_of_its_patience_for_that() -> None:
@@ -144,11 +144,11 @@ def test_who_tries_a_tier_has_all_of_its_patience_for_that() -> None:
     scene.schedule("p1")
     scene.lose_spot()
     ask, full = scene.ask("p2"), ()
-    scene.deciding.filter(ask, full, 0.0)  # spot cools down, and on-demand is full
-    assert scene.deciding.wants_probe(ask, full, 110.0) == "spot"
+    scene.state.filter(ask, full, 0.0)  # spot cools down, and on-demand is full
+    assert scene.state.wants_probe(ask, full, 110.0) == "spot"
     for now in (110.0, 121.0, 229.0):
-        assert scene.tier(scene.deciding.filter(ask, full, now, "spot")) == "spot"
-    assert scene.deciding.filter(ask, ("d1", "d2"), 230.0, "spot").passed == ("spot",)
+        assert scene.tier(scene.state.filter(ask, full, now, "spot")) == "spot"
+    assert scene.state.filter(ask, ("d1", "d2"), 230.0, "spot").passed == ("spot",)
 
 
 def test_nodes_that_take_no_pods_keep_nobody_from_trying_their_tier() -> None:
@@ -156,11 +156,11 @@ def test_nodes_that_take_no_pods_keep_nobody_from_trying_their_tier() -> None:
     scene.schedule("p1")
     scene.lose_spot()
     scene.put_node("s3", "spot", unschedulable=True)
-    assert scene.deciding.wants_probe(scene.ask("p2"), ("d1", "d2"), 0.0) == "spot"
+    assert scene.state.wants_probe(scene.ask("p2"), ("d1", "d2"), 0.0) == "spot"
     # The autoscaler's node starts: who waits for it must not give up now.
     not_ready = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
     scene.put_node("s3", "spot", taints=[not_ready])
-    assert scene.deciding.wants_probe(scene.ask("p2"), ("d1", "d2"), 0.0) == "spot"
+    assert scene.state.wants_probe(scene.ask("p2"), ("d1", "d2"), 0.0) == "spot"
 
 
 def test_who_would_not_wait_for_a_tier_without_a_node_does_not_try_it() -> None:
@@ -168,12 +168,12 @@ def test_who_would_not_wait_for_a_tier_without_a_node_does_not_try_it() -> None:
     scene.schedule("p1")
     scene.filter("p2", ("d1", "d2"))
     scene.lose_spot()
-    assert scene.deciding.wants_probe(scene.ask("p2"), ("d1", "d2"), 120.0) == "", "it has waited already"
+    assert scene.state.wants_probe(scene.ask("p2"), ("d1", "d2"), 120.0) == "", "it has waited already"
 
     scene = Scene(policy(enforce="preferred"))
     scene.schedule("p1")
     scene.lose_spot()
-    assert scene.deciding.wants_probe(scene.ask("p2"), ("d1", "d2"), 0.0) == "", "nobody waits for a tier"
+    assert scene.state.wants_probe(scene.ask("p2"), ("d1", "d2"), 0.0) == "", "nobody waits for a tier"
 
 
 def test_nobody_is_preempted_elsewhere_for_a_pod_that_tries_a_tier() -> None:
@@ -181,20 +181,20 @@ def test_nobody_is_preempted_elsewhere_for_a_pod_that_tries_a_tier() -> None:
     scene.schedule("p1")
     scene.lose_spot()
     ask = scene.ask("p2")
-    scene.deciding.filter(ask, (), 0.0, "spot")
-    assert list(scene.deciding.preempt(ask, {"d1": ()}, 0.0)) == []
-    scene.deciding.filter(ask, (), 1.0)
-    assert list(scene.deciding.preempt(ask, {"d1": ()}, 1.0)) == ["d1"]
+    scene.state.filter(ask, (), 0.0, "spot")
+    assert list(scene.state.preempt(ask, {"d1": ()}, 0.0)) == []
+    scene.state.filter(ask, (), 1.0)
+    assert list(scene.state.preempt(ask, {"d1": ()}, 1.0)) == ["d1"]
 
 
 def test_a_loss_that_is_in_the_marks_lasts_as_long_as_its_mark() -> None:
     scene = Scene()
     scene.lose_spot()
     scene.nodes.noted("web", scene.marked)
-    assert scene.deciding.unavailable("web") == {"spot"}
+    assert scene.state.unavailable("web") == {"spot"}
     scene.marked = set()
-    assert scene.deciding.unavailable("web") == set()
+    assert scene.state.unavailable("web") == set()
     scene.put_node("s3", "spot")
     scene.nodes.noted("web", {"spot"})
     scene.nodes.drop("s3")
-    assert scene.deciding.unavailable("web") == {"spot"}, "the mark was of another loss"
+    assert scene.state.unavailable("web") == {"spot"}, "the mark was of another loss"

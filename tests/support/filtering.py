@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from fairlead.doors.extender.asks import Ask, Verdict
-from fairlead.doors.extender.deciding import Deciding
-from fairlead.doors.extender.nodes import NodesOfTiers
-from fairlead.doors.grouping import Place
 from fairlead.kube.decode import convert
 from fairlead.kube.node import Node
-from fairlead.policy.groups import GroupKey
+from fairlead.policy.decide.filter.filter_state import FilterState
+from fairlead.policy.decide.filter.request import FilterAnswer, FilterRequest
+from fairlead.policy.decide.filter.tier_nodes import NodesOfTiers
+from fairlead.policy.groups import GroupKey, Place
 from fairlead.policy.model import PlacementPolicy
 from fairlead.policy.rule import Demand, Tiers
 from support.members import KEY, a_deployment, member
@@ -39,7 +38,7 @@ class Scene:
         ):
             self.put_node(name, capacity, zone)
         self.marked: set[str] = set()
-        self.deciding = Deciding(self.nodes, lambda _: self.marked)
+        self.state = FilterState(self.nodes, lambda _: self.marked)
         self.now = 0.0
 
     def put_node(self, name: str, capacity: str, zone: str = "a", **spec: Any) -> None:
@@ -52,13 +51,15 @@ class Scene:
             self.nodes.drop(name)
         self.marked = {"spot"}
 
-    def ask(self, name: str, key: GroupKey = KEY, **more: Any) -> Ask:
-        return Ask(member(name, **more), "default", Place(self.policy, self.workload, key), self.tiers)
+    def ask(self, name: str, key: GroupKey = KEY, **more: Any) -> FilterRequest:
+        return FilterRequest(
+            member(name, **more), "default", Place(self.policy, self.workload, key), self.tiers
+        )
 
-    def filter(self, name: str, offered: Collection[str] = ALL, **more: Any) -> Verdict:
-        return self.deciding.filter(self.ask(name, **more), tuple(offered), self.now)
+    def filter(self, name: str, offered: Collection[str] = ALL, **more: Any) -> FilterAnswer:
+        return self.state.filter(self.ask(name, **more), tuple(offered), self.now)
 
-    def tier(self, verdict: Verdict) -> str:
+    def tier(self, verdict: FilterAnswer) -> str:
         assert verdict.choice is not None
         assert verdict.choice.tier is not None
         return self.policy.spec.tiers[verdict.choice.tier].name
@@ -66,10 +67,10 @@ class Scene:
     def bound(self, name: str, node: str) -> None:
         """The watch shows that kube-scheduler has bound a pod."""
         tier = "spot" if node.startswith("s") else "on-demand"
-        self.deciding.shown(KEY, member(name, tier=tier), node)
+        self.state.shown(KEY, member(name, tier=tier), node)
 
     def gone(self, name: str) -> None:
-        self.deciding.left(KEY, member(name), gone=True)
+        self.state.left(KEY, member(name), gone=True)
 
     def schedule(self, name: str, offered: Collection[str] = ALL) -> str:
         """Ask, and have it bound to the first node that is allowed; its tier."""

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from fairlead.doors.extender.asks import Ask, Verdict
-from fairlead.doors.extender.deciding import Deciding
-from fairlead.doors.extender.nodes import NodesOfTiers
-from fairlead.doors.extender.room import Room
-from fairlead.doors.grouping import Place
 from fairlead.kube.decode import convert
 from fairlead.kube.node import Node
-from fairlead.policy.groups import GroupKey
+from fairlead.policy.decide.filter.filter_state import FilterState
+from fairlead.policy.decide.filter.request import FilterAnswer, FilterRequest
+from fairlead.policy.decide.filter.retry_hints import RetryHints
+from fairlead.policy.decide.filter.tier_nodes import NodesOfTiers
+from fairlead.policy.groups import GroupKey, Place
 from fairlead.policy.model import PlacementPolicy
 from fairlead.policy.rule import Demand, Tiers
-from support.extender import Extended
 from support.members import a_deployment, member
 from support.policies import policy
 
@@ -35,32 +31,32 @@ class Scene:
         for number, (name, capacity) in enumerate(NODES.items()):
             labels = {"capacity": capacity, "zone": "ab"[number % 2]}
             self.nodes.put(convert({"metadata": {"name": name, "labels": labels}}, Node))
-        self.deciding = Deciding(self.nodes)
-        self.deciding.room = Room()
+        self.state = FilterState(self.nodes)
+        self.state.retry_hints = RetryHints()
         self.now = 0.0
 
     def key(self, name: str) -> GroupKey:
         return GroupKey(name, "default", f"Deployment/{name}")
 
-    def ask(self, pod: str, by: str = "alone") -> Ask:
+    def ask(self, pod: str, by: str = "alone") -> FilterRequest:
         own = self.policies[by]
         place = Place(own, a_deployment(10), self.key(by))
-        return Ask(member(pod), "default", place, Tiers(own.spec.tiers, Demand()))
+        return FilterRequest(member(pod), "default", place, Tiers(own.spec.tiers, Demand()))
 
-    def filter(self, pod: str, by: str = "alone", offered: tuple[str, ...] = tuple(NODES)) -> Verdict:
-        return self.deciding.filter(self.ask(pod, by), offered, self.now)
+    def filter(self, pod: str, by: str = "alone", offered: tuple[str, ...] = tuple(NODES)) -> FilterAnswer:
+        return self.state.filter(self.ask(pod, by), offered, self.now)
 
     def bound(self, pod: str, node: str, by: str = "alone", **more: Any) -> None:
         tier = {"tenant": "tenants", "shared": "shared"}[NODES[node]] if by == "alone" else by
-        self.deciding.shown(self.key(by), member(pod, tier=tier, **more), node)
+        self.state.shown(self.key(by), member(pod, tier=tier, **more), node)
 
     def gone(self, pod: str, by: str = "alone") -> None:
-        self.deciding.left(self.key(by), member(pod), gone=True)
+        self.state.left(self.key(by), member(pod), gone=True)
 
     def outdated(self) -> list[str]:
         """Who is to ask again because room was made; each is made to."""
-        self.deciding.tidy(self.now)
-        found = [one for one in self.deciding.waiting.values() if one.outdated and not one.told]
+        self.state.tidy(self.now)
+        found = [one for one in self.state.waiting.values() if one.outdated and not one.told]
         for one in found:
             assert one.outdated == "room-was-made"
             one.told = True
@@ -100,7 +96,7 @@ def test_a_node_that_was_given_stays_so_when_policies_change_and_no_longer_than_
     assert scene.filter("p1").nodes == ["t1"]
     scene.bound("p2", "t2")
     scene.now = 20.0
-    scene.deciding.start_over([(scene.key("alone"), member("p1"), "")], {"alone"})
+    scene.state.start_over([(scene.key("alone"), member("p1"), "")], {"alone"})
     assert scene.filter("p3").nodes == ["t2"], "nobody was shown there"
     scene.now = 30.0
     assert scene.filter("p4").nodes == ["t1"]
@@ -118,7 +114,7 @@ def test_a_node_is_free_when_its_pod_is_gone_not_when_it_begins_to_go() -> None:
 def test_a_finished_pod_needs_no_node() -> None:
     scene = Scene(policy("alone", TENANTS))
     scene.bound("p1", "t1")
-    scene.deciding.shown(scene.key("alone"), member("p1", tier="tenants", leaving=True), "")
+    scene.state.shown(scene.key("alone"), member("p1", tier="tenants", leaving=True), "")
     assert scene.filter("p2", offered=("t1",)).nodes == ["t1"]
 
 
@@ -163,7 +159,7 @@ def test_preemption_is_of_use_only_where_nobody_else_stays() -> None:
     scene.bound("w3", "t2", "every")
     victims = {"t1": {member("w1").uid}, "t2": {member("w2").uid}}
 
-    assert list(scene.deciding.preempt(scene.ask("p1"), victims, 0.0)) == ["t1"]
+    assert list(scene.state.preempt(scene.ask("p1"), victims, 0.0)) == ["t1"]
 
 
 class TestWhoIsToAskAgain:
@@ -231,12 +227,12 @@ class TestWhoIsToAskAgain:
         scene.gone("p2")
         refused = scene.filter("p4")
         assert (refused.nodes, refused.refusal) == ((), "node(s) not needed: the pod is gone")
-        assert not scene.deciding.preempt(scene.ask("p4"), {"t1": {member("p1").uid}}, 0.0)
+        assert not scene.state.preempt(scene.ask("p4"), {"t1": {member("p1").uid}}, 0.0)
         assert scene.filter("p5").nodes == ["t2"]
 
     def test_nor_for_one_that_is_on_its_way_out(self) -> None:
         scene = Scene(policy("alone", TENANTS))
-        scene.deciding.shown(scene.key("alone"), member("p1", leaving=True), "")
+        scene.state.shown(scene.key("alone"), member("p1", leaving=True), "")
         assert not scene.filter("p1", offered=("t1",)).nodes
         assert scene.filter("p2", offered=("t1",)).nodes == ["t1"]
 
@@ -244,7 +240,7 @@ class TestWhoIsToAskAgain:
         scene = Scene(policy("few", {**SHARED, "max": 1}))
         scene.bound("p1", "s1", "few")
         assert not scene.filter("p2", "few").nodes
-        scene.deciding.shown(scene.key("few"), member("p1", tier="shared", leaving=True), "")
+        scene.state.shown(scene.key("few"), member("p1", tier="shared", leaving=True), "")
         assert scene.outdated() == ["default/p2"]
 
     def test_when_a_slot_was_given_and_not_taken(self) -> None:
@@ -268,33 +264,5 @@ class TestWhoIsToAskAgain:
         scene = Scene(policy("alone", TENANTS))
         scene.bound("p1", "t1")
         scene.gone("p1")
-        scene.deciding.shown(scene.key("alone"), member("p1"), "")
+        scene.state.shown(scene.key("alone"), member("p1"), "")
         assert scene.filter("p1").nodes
-
-
-@pytest.mark.real
-def test_the_real_kube_scheduler_puts_one_pod_on_each_node_and_holds_the_rest(corner: Extended) -> None:
-    corner.nodes(0, 4)
-    corner.run(corner.policy("tenants", corner.tier("on-demand", exclusive=True)))
-    corner.deploy("web", 7)
-
-    def refused() -> int:
-        conditions = [one["status"].get("conditions", []) for one in corner.pods("web")]
-        return sum(
-            "node(s) in use where a pod has" in one.get("message", "") for c in conditions for one in c
-        )
-
-    corner.cluster.wait(lambda: refused() == 3, "three pods to be held, and told why")
-    nodes = [one["spec"]["nodeName"] for one in corner.pods("web") if "nodeName" in one["spec"]]
-    assert sorted(nodes) == sorted(corner.of_tier("on-demand"))
-    # A node that is free again is taken by one of them.
-    first = next(one for one in corner.pods("web") if "nodeName" in one["spec"])
-    corner.scale("web", 6)
-    corner.cluster.delete("Pod", first["metadata"]["name"], gracePeriodSeconds=0)
-    corner.cluster.wait(
-        lambda: (
-            sorted(one["spec"].get("nodeName", "") for one in corner.pods("web"))
-            == ["", "", *sorted(corner.of_tier("on-demand"))]
-        ),
-        "the node to be taken again",
-    )
