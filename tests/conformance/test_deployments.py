@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from support.cluster import Cluster
-from support.manifests import deployment, pod
+from support.manifests import deployment, pod, replica_set
 from support.workloads import condition, is_ready, on_own_nodes, pods_of, rolled_out, wait_ready
 
 REVISION = "deployment.kubernetes.io/revision"
@@ -89,11 +89,12 @@ def test_during_a_rollout_there_are_never_too_few_nor_too_many(cluster: Cluster)
     cluster.create(deployment("web", 3, spec={"strategy": bounds}, pods=on_own_nodes(cluster)))
     rolled_out(cluster, "web", 3)
     wait_ready(cluster, "web", 3)
-    listed = cluster.list("Pod")
+    listed, sets = cluster.list("Pod"), cluster.list("ReplicaSet")
 
     cluster.patch("Deployment", "web", new_image("new"), "strategic")
     rolled_out(cluster, "web", 3)
     end = cluster.create(pod("end"))
+    last = cluster.create(replica_set("last", 0))
 
     alive = {one["metadata"]["name"]: one for one in listed["items"]}
     version = listed["metadata"]["resourceVersion"]
@@ -104,8 +105,15 @@ def test_during_a_rollout_there_are_never_too_few_nor_too_many(cluster: Cluster)
                 alive.pop(changed["metadata"]["name"], None)
             else:
                 alive[changed["metadata"]["name"]] = changed
-            assert len(alive) <= 4
             assert sum(map(is_ready, alive.values())) >= 3
+    # Of what is wanted: a new pod may come a moment before the old one that makes way is deleted.
+    wanted = {one["metadata"]["name"]: one["spec"]["replicas"] for one in sets["items"]}
+    version = sets["metadata"]["resourceVersion"]
+    with cluster.wire.watch(cluster.path("ReplicaSet"), resourceVersion=version) as watch:
+        while (event := watch.next())["object"]["metadata"]["uid"] != last["metadata"]["uid"]:
+            changed = event["object"]
+            wanted[changed["metadata"]["name"]] = changed["spec"]["replicas"]
+            assert sum(wanted.values()) <= 4
 
 
 def test_going_back_takes_the_old_replica_set_again(cluster: Cluster) -> None:

@@ -34,6 +34,7 @@ class Marking:
         self.evictor = Evictor(
             client,
             how="api",
+            between_turns=lambda: asyncio.sleep(0),
             confirms=self._confirms,
             is_spared=lambda uid: self.spared,
             budgets=lambda evict: (),
