@@ -44,13 +44,18 @@ def test_a_gang_outlives_the_owner_of_its_members():
     assert gang.minimum == 1
 
 
-def test_a_started_gang_shrinks_with_its_owner_and_what_is_added_comes_beyond_its_minimum():
+def started_gang_of_three() -> Gangs:
     found = Gangs(settle_s=0.0)
     found.owner_seen("ReplicaSet", owner(3, gang="g"))
     for name in "abc":
         found.pod_seen(typed(pod(name, gang="g", owner=CONTROLLER)))
         found.assume(f"uid-default-{name}")
     found.latch("default/g")
+    return found
+
+
+def test_a_started_gang_shrinks_with_its_owner_and_what_is_added_comes_beyond_its_minimum():
+    found = started_gang_of_three()
     minimums = []
     for replicas in (5, 2):
         found.owner_seen("ReplicaSet", owner(replicas, gang="g"))
@@ -61,12 +66,7 @@ def test_a_started_gang_shrinks_with_its_owner_and_what_is_added_comes_beyond_it
 
 
 def test_a_started_gang_whose_owner_wants_no_pods_keeps_the_minimum_it_started_with():
-    found = Gangs(settle_s=0.0)
-    found.owner_seen("ReplicaSet", owner(3, gang="g"))
-    for name in "abc":
-        found.pod_seen(typed(pod(name, gang="g", owner=CONTROLLER)))
-        found.assume(f"uid-default-{name}")
-    found.latch("default/g")
+    found = started_gang_of_three()
     found.owner_seen("ReplicaSet", owner(0, gang="g"))
     found.pod_gone("uid-default-c")
     gang = found.get("default/g")

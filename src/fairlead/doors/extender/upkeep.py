@@ -101,7 +101,7 @@ class Upkeep:
         try:
             await self._tend_for_ever(client)
         finally:
-            self._state.retry_hints = None  # nobody would look at it
+            self._state.retry_hints = None  # it is read only while this runs
 
     async def _tend_for_ever(self, client: Client) -> None:
         wait_s = _IDLE_S

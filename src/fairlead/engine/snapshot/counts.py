@@ -84,7 +84,7 @@ class Tally:
         self.changes.append((slot, amount))
 
     def clear(self) -> None:
-        """Set all counts to zero; caches start anew."""
+        """Set all counts to zero and invalidate what was computed from them."""
         self.counts[:] = 0
         self.total = 0
         self.version += 1
