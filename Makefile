@@ -4,14 +4,19 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 ARGS ?=
-# Tests of clusters wait more than they compute: more workers than cores, each with clusters of its own.
-WORKERS ?= 3
+# Tests of clusters wait more than they compute: more workers than cores, each with clusters of its own. A file
+# stays on one worker, because its tests share what it has started; tests/conftest.py says which come first.
+WORKERS ?= 5
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+# Bytecode is kept, whatever the environment says: tests start hundreds of processes, and without it each of
+# them compiles all sources again, and each worker rewrites every test.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help
 help: ## this list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# The virtual environment is made anew when what it holds is declared differently.
+# The virtual environment is updated when its declared contents change.
 .venv/.ready: pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo "setting up .venv (once)"
@@ -30,7 +35,7 @@ demo: setup ## the main job on the embedded cluster (ARGS="--help" for more)
 .PHONY: test
 test: setup ## everything, at reduced, seeded counts (what CI runs)
 	@$(BIN)/python -m fairlead.rig.build --optional
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+	@$(PYTEST) $(ARGS)
 
 .PHONY: check
 check: setup ## ruff, mypy strict, import-linter, fast tests
@@ -38,7 +43,7 @@ check: setup ## ruff, mypy strict, import-linter, fast tests
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
-	@$(BIN)/python -m pytest -q -m "not real and not slow" $(ARGS)
+	@$(PYTEST) -q -m "not real and not slow" $(ARGS)
 
 .PHONY: verify
 verify: setup ## the full counts and sizes, and the benchmarks; prints one table (ARGS="engine bench_watch" for some)
@@ -61,7 +66,7 @@ bench: setup ## the benchmarks, each with its target beside it (ARGS="bench_watc
 
 .PHONY: e2e
 e2e: setup ## Kubernetes' own scheduling specs, kube-scheduler and Fairlead side by side (about 40 minutes)
-	@$(BIN)/python -m fairlead.rig.e2e $(ARGS)
+	@$(BIN)/python -m tools.e2e $(ARGS)
 
 .PHONY: controlplane
 controlplane: setup ## build the real control plane once (ARGS="kubectl etcd" for some); prints its folder

@@ -17,6 +17,8 @@ from typing import Any
 
 from benchmarks.clusters import HOSTNAME, ZONE, copies, node, pod_json, template
 from benchmarks.rows import Row, main
+from fairlead.engine.ranking.ranking import Ranking
+from fairlead.engine.ranking.runs import place_run
 from fairlead.engine.snapshot.snapshot import Snapshot
 from fairlead.kube.decode import decoder
 from fairlead.kube.pod import Pod
@@ -96,6 +98,7 @@ def run() -> list[Row]:
 def class_by_class() -> tuple[float, int]:
     """(µs a pod, pods placed), the pods of each class one after the other."""
     snapshot = _nodes()
+    ranking = Ranking(snapshot)
     runs = []
     for index in range(CLASSES):
         number = PODS * (index + 1) // CLASSES - PODS * index // CLASSES
@@ -105,7 +108,7 @@ def class_by_class() -> tuple[float, int]:
     placed = 0
     began = time.process_time()
     for pods in runs:
-        placed += sum(slot >= 0 for slot in snapshot.place_run(snapshot.class_of(pods[0]), pods))
+        placed += sum(slot >= 0 for slot in place_run(ranking, snapshot.class_of(pods[0]), pods))
     seconds = time.process_time() - began
     gc.enable()
     return seconds / placed * 1e6, placed
@@ -114,9 +117,10 @@ def class_by_class() -> tuple[float, int]:
 def constrained(shape: dict[str, Any]) -> tuple[float, int]:
     """(pods/s, pods placed) for one run of pods of a shape."""
     snapshot = _nodes()
+    ranking = Ranking(snapshot)
     pods = copies(template(0, **shape), RUN, "p")
     began = time.process_time()
-    slots = snapshot.place_run(snapshot.class_of(pods[0]), pods)
+    slots = place_run(ranking, snapshot.class_of(pods[0]), pods)
     seconds = time.process_time() - began
     return len(pods) / seconds, sum(slot >= 0 for slot in slots)
 

@@ -19,12 +19,12 @@ from datetime import datetime
 from pathlib import Path
 
 import yaml
+from tools.shipped_rights import ACCOUNT, NAMESPACE, shipped_kubeconfig
 
 from benchmarks.e2e_rig import create, observed, usage
 from benchmarks.e2e_workloads import pod
 from benchmarks.rows import Row, main
 from fairlead.rig.controlplane import ControlPlane
-from fairlead.rig.installed import ACCOUNT, NAMESPACE, shipped_kubeconfig
 
 _OURS = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
 _WRITES = ("create", "update", "patch", "delete", "deletecollection")

@@ -44,9 +44,9 @@ from fairlead.client.api import Client
 from fairlead.client.authority import Authority, KeyPair
 from fairlead.client.connection import Connection
 from fairlead.client.tls import client_context
+from fairlead.doors.certificates import Shown
 from fairlead.doors.health import serving
-from fairlead.doors.running import event_loop
-from fairlead.doors.shown import Shown
+from fairlead.doors.process import event_loop
 from fairlead.doors.webhook.keyring import SECRET
 from fairlead.doors.webhook.metrics import Metrics
 from fairlead.doors.webhook.server import Answer, Endpoint

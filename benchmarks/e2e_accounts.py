@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from tools.shipped_rights import ACCOUNT, account_kubeconfig, shipped_objects
+from tools.shipped_rights import NAMESPACE as SHIPPED_NAMESPACE
 
 from fairlead.rig.controlplane import ControlPlane
-from fairlead.rig.installed import ACCOUNT, account_kubeconfig, shipped_objects
-from fairlead.rig.installed import NAMESPACE as SHIPPED_NAMESPACE
 from fairlead.rig.processes import wait_until
 
 __all__ = [

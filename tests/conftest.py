@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING
 
@@ -24,6 +26,54 @@ settings.register_profile(
 )
 settings.register_profile("verify", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("verify" if VERIFY else "test")
+
+
+# What takes longest, much of it waiting: a worker that began it last would work on alone.
+LONGEST = (
+    "tests/rebalance/test_from_nothing.py",
+    "tests/deploy/test_rights.py",
+    "tests/deploy/test_as_shipped.py",
+    "tests/doors/",
+    "tests/cloud/test_karpenter_for_real.py",
+    "tests/cloud/test_doctor_on_karpenter.py",
+    "tests/rig/test_controlplane.py",
+    "tests/rebalance/test_on_a_cluster.py",
+    "tests/deploy/",
+    "tests/engine/differential/",
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Look for no garbage while tests are collected: that would be half of the work, and there is none."""
+    if not config.getoption("numprocesses", None):  # whoever only hands out tests collects none
+        gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """What there is by now stays until the end: it is not looked through again."""
+    gc.enable()
+    gc.freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Among several workers, which each take file after file, begin with the longest."""
+    if not hasattr(config, "workerinput"):
+        return
+    weights: Counter[str] = Counter()
+    for item in items:
+        weights[file_of(item)] += 20 if {"real", "slow"} & {mark.name for mark in item.iter_markers()} else 1
+
+    def rank(item: pytest.Item) -> tuple[int, int]:
+        file = file_of(item)
+        listed = (place for place, name in enumerate(LONGEST) if file.startswith(name))
+        return next(listed, len(LONGEST)), -weights[file]
+
+    items.sort(key=rank)
+
+
+def file_of(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -34,26 +34,36 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = Path("src/fairlead")
 
-_ENGINE = [f"tests/engine/{name}" for name in ("units", "gangs", "order", "preemption", "core", "planner")]
-_ENGINE += ["tests/engine/properties", "tests/scheduler/test_last_looks.py"]
+_ENGINE = [f"tests/engine/{name}" for name in ("gangs", "planning", "core", "ask", "properties")]
+_ENGINE += ["tests/scheduler/test_last_looks.py"]
 _SCHEDULER = ["last_looks", "fences", "bind_faults", "standby", "evictions", "preempted_gangs", "volumes"]
 _SCHEDULER += ["what_users_see", "what_binds_bring", "recording"]
-_WEBHOOK = [f"tests/webhook/test_{name}.py" for name in ("patience", "ledgers", "copies", "admission")]
+_WEBHOOK = [f"tests/webhook/test_{name}.py" for name in ("patience", "ledgers", "ledger_cache", "admission")]
 TESTS = {
     "client/election.py": ["tests/client/test_election.py", "tests/client/test_election_on_a_cluster.py"],
     "doors/leader.py": ["tests/doors/test_leader.py", "tests/rebalance/test_fences.py"],
     **{
         f"doors/scheduler/{name}.py": [f"tests/scheduler/test_{one}.py" for one in _SCHEDULER]
-        for name in ("binder", "evictor", "leading")
+        for name in ("binder", "evictor", "door")
     },
     "doors/webhook/ledgers.py": _WEBHOOK,
-    **{f"engine/{name}.py": _ENGINE for name in ("gangs", "units", "order", "owners", "victims")},
-    **{f"engine/{name}.py": _ENGINE for name in ("evicted", "membership", "preemption", "preemption_gangs")},
-    **{f"engine/core/{name}.py": _ENGINE for name in ("assembly", "commits", "core", "evictions", "queue")},
-    **{f"engine/core/{name}.py": _ENGINE for name in ("gang_evictions", "reservations", "service", "state")},
-    "policy/choice.py": ["src/fairlead/policy/choice.py", "tests/policy/test_choice.py", "tests/policy"],
-    "policy/ledger.py": ["tests/policy/test_ledger.py", "tests/policy", *_WEBHOOK[:2]],
-    "policy/rule.py": ["src/fairlead/policy/rule.py", "tests/policy/test_rule.py", "tests/policy"],
+    **{f"engine/gangs/{name}.py": _ENGINE for name in ("gangs", "membership", "owners")},
+    **{f"engine/planning/{name}.py": _ENGINE for name in ("units", "victims")},
+    **{f"engine/planning/{name}.py": _ENGINE for name in ("preemption", "preemption_gangs")},
+    "engine/snapshot/evicted.py": _ENGINE,
+    **{f"engine/core/{name}.py": _ENGINE for name in ("assembly", "core", "evictions", "queue")},
+    **{f"engine/core/{name}.py": _ENGINE for name in ("reservations", "serving", "state")},
+    "policy/rule/choice.py": [
+        "src/fairlead/policy/rule/choice.py",
+        "tests/policy/test_choice.py",
+        "tests/policy",
+    ],
+    "policy/slots/ledger.py": ["tests/policy/test_ledger.py", "tests/policy", *_WEBHOOK[:2]],
+    "policy/rule/split.py": [
+        "src/fairlead/policy/rule/split.py",
+        "tests/policy/test_rule.py",
+        "tests/policy",
+    ],
 }
 """By module, the tests that hold it, the fastest first."""
 
@@ -249,7 +259,7 @@ def main() -> int:
         description="Break the code in small ways and see whether a test notices."
     )
     parser.add_argument(
-        "modules", nargs="*", metavar="MODULE", help="such as policy/ledger.py (default: all)"
+        "modules", nargs="*", metavar="MODULE", help="such as policy/slots/ledger.py (default: all)"
     )
     parser.add_argument("--number", type=int, default=200, help="how many mutants (default: 200)")
     parser.add_argument("--seed", type=int, default=1, help="which ones are drawn (default: 1)")

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from benchmarks.e2e_accounts import Requests, contender_kubeconfig, requests_in, rights
 from benchmarks.e2e_rig import CONTENDERS, requests
+from tools.shipped_rights import shipped_objects
 
 from fairlead.rig.controlplane import ControlPlane
-from fairlead.rig.installed import shipped_objects
 from support.rig import programs
 
 METRICS = """

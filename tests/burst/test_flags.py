@@ -11,8 +11,8 @@ from click.testing import CliRunner
 from fairlead.cli import serve
 from fairlead.cli.burst import command
 from fairlead.errors import BadInput
-from fairlead.policy.burst import burst_policy
-from fairlead.policy.model import ByLabel
+from fairlead.policy.rule.burst import burst_policy
+from fairlead.policy.rule.model import ByLabel
 from support.burst import Bursting
 
 
@@ -108,7 +108,7 @@ def test_leases_are_named_after_namespace_and_scheduler(
 ):
     run: list[str] = []
     monkeypatch.setattr(
-        "fairlead.doors.running.run_doors", lambda *_, fixed: run.extend(policy.name for policy in fixed)
+        "fairlead.doors.process.run_doors", lambda *_, fixed: run.extend(policy.name for policy in fixed)
     )
     CliRunner().invoke(command, ["--burst-node=virtual", "--burst-value=1", *flags], catch_exceptions=False)
     assert run == [name]

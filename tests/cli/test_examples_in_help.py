@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import BinaryIO
 
 import click
 import pytest
@@ -26,6 +27,7 @@ from fairlead.cli import _COMMANDS
 from fairlead.rig.nodes import is_ready, node_object
 from fairlead.tenants.types import default_text
 from support.cluster import Cluster, EmbeddedHost
+from support.command import Command, needs_no_shell, start_command
 from support.manifests import pod
 from support.policies import plain_policy
 from support.rig import programs
@@ -107,14 +109,7 @@ class Place:
         """Run it to its end, or until it works if it has none."""
         log = self.folder / "log"
         with log.open("wb") as out:
-            process = subprocess.Popen(
-                ["bash", "-euo", "pipefail", "-c", f"exec {here(line)}" if "|" not in line else here(line)],
-                cwd=self.folder,
-                env=self.env,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-            )
+            process = self._start(here(line), out)
         deadline = time.monotonic() + 2 * PATIENCE_S
         try:
             while process.poll() is None:
@@ -129,6 +124,21 @@ class Place:
                 process.wait()
         # Lint ends with 1 where it warns, which is what it found in this small cluster.
         assert process.returncode in ((0, 1) if " policy lint " in f" {line} " else (0,)), log.read_text()
+
+    def _start(self, line: str, out: BinaryIO) -> subprocess.Popen[bytes] | Command:
+        if needs_no_shell(line):
+            words = shlex.split(line)[1:]
+            return start_command(
+                *words, stdout=out.fileno(), stderr=out.fileno(), cwd=self.folder, env=self.env
+            )
+        return subprocess.Popen(
+            ["bash", "-euo", "pipefail", "-c", f"exec {line}" if "|" not in line else line],
+            cwd=self.folder,
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+        )
 
 
 def here(line: str) -> str:

@@ -13,7 +13,7 @@ import pytest
 
 from fairlead.client.clock import Clock
 from fairlead.client.config import ExecPlugin, Pem, Server, Target, User
-from fairlead.client.credentials import ExecSource, FileSource, StaticSource, source_of
+from fairlead.client.credentials import ExecSource, FileSource, source_of
 from fairlead.errors import BadKubeconfig
 
 V1 = "client.authentication.k8s.io/v1"
@@ -137,7 +137,7 @@ class TestWhichSource:
         return Target(Server("https://x"), user)
 
     def test_a_token_goes_before_a_plugin(self, plugin: Plugin) -> None:
-        assert isinstance(source_of(self.target(User(token="t", exec=plugin.said))), StaticSource)
+        assert isinstance(source_of(self.target(User(token="t", exec=plugin.said))), FileSource)
         assert isinstance(source_of(self.target(User(exec=plugin.said))), ExecSource)
 
     async def test_a_token_file_goes_before_a_token(self, tmp_path: Path) -> None:

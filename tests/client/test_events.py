@@ -291,11 +291,8 @@ class TestOnAcluster:
             events = EventLane(through.client, component="fairlead", instance="fairlead-0")
             group.create_task(events.run())
             about = pod("a", through.namespace)
-            node = About(known("Node"), "n1")
             for _ in range(3):
-                await events.record(
-                    about, "Scheduled", "Successfully assigned", action="Binding", related=node
-                )
+                await events.record(about, "Scheduled", "Successfully assigned", action="Binding")
                 await events.flush()
             await events.close()
         (event,) = (

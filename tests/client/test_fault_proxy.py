@@ -11,11 +11,11 @@ import pytest
 from aiohttp import web
 
 from fairlead.client.api import Client
+from fairlead.client.authority import Authority
 from fairlead.client.connection import Connection, Stream
 from fairlead.client.lines import Lines
 from fairlead.errors import ApiError, Conflict, Gone, TooManyRequests, Unreachable
 from fairlead.kube.resources import known
-from fairlead.rig.certs import Authority
 from support.faults import (
     Answer,
     Cut,

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from fairlead.client.authority import Authority
 from fairlead.client.config import Pem, Server, Target
 from fairlead.client.connection import Connection
-from fairlead.rig.certs import Authority
 from support.wire import PATIENCE_S
 
 TURNS = 150  # of the loop: by then, a request has gone from looking up an address to waiting for an answer

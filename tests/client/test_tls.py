@@ -15,11 +15,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from fairlead.client.authority import Authority, KeyPair
 from fairlead.client.config import Pem, Server, Target, User
 from fairlead.client.connection import Connection
 from fairlead.client.tls import client_context
 from fairlead.errors import BadKubeconfig, NotSent
-from fairlead.rig.certs import Authority, KeyPair
 from support.odd_server import answer, serving
 
 

@@ -14,6 +14,7 @@ import yaml
 from fairlead.cloud.doctor import CAUSES
 from support.aws import CLUSTER, DISCOVERY, REGION, Aws, refusing, template_tags
 from support.cluster import Cluster
+from support.command import run_command
 from support.doctor import GROUPS, autoscaler, doctor, event, waiting
 from support.forbidding import forbidding
 
@@ -26,16 +27,11 @@ def run(
     *words: str, env: dict[str, str] | None = None, given: str = "", without: str = ""
 ) -> subprocess.CompletedProcess[str]:
     """A process of its own; `without` a package that is not installed there."""
-    start = f"import sys; sys.modules[{without!r}] = None; " if without else ""
+    if not without:
+        return run_command("nodegroups", "doctor", *words, env=env, input=given, timeout=120)
+    start = f"import sys; sys.modules[{without!r}] = None; from fairlead.cli import main; main()"
     return subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            f"{start}from fairlead.cli import main; main()",
-            "nodegroups",
-            "doctor",
-            *words,
-        ],
+        [sys.executable, "-c", start, "nodegroups", "doctor", *words],
         env=env,
         input=given,
         capture_output=True,

@@ -7,9 +7,15 @@ from typing import Any
 
 import pytest
 
-from fairlead.cloud.doctor.autoscaler import find_autoscaler, go_duration
-from fairlead.cloud.doctor.evidence import Evidence, read_events, read_log, without_suffix
-from fairlead.cloud.permissions import decide, statements_of
+from fairlead.cloud.account import decide, statements_of
+from fairlead.cloud.doctor.autoscaler import (
+    Evidence,
+    find_autoscaler,
+    go_duration,
+    read_events,
+    read_log,
+    without_suffix,
+)
 from support.doctor import REFUSED, autoscaler, event
 
 AFFINITY = "node(s) didn't match Pod's node affinity/selector"

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 
 from support.cluster import Cluster
+from support.command import run_command
 from support.doctor import GROUPS, waiting
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -57,13 +56,7 @@ def wants(cluster: Cluster, called: str, size: str, **changes: Any) -> str:
 def told(cluster: Cluster, pod: str) -> dict[str, str]:
     """What the doctor finds, as cause → subject."""
     words = ["-f", str(GROUPS), "--kubeconfig", str(cluster.kubeconfig), "--pod", pod, "-o", "json"]
-    done = subprocess.run(
-        [sys.executable, "-m", "fairlead", "nodegroups", "doctor", *words],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = run_command("nodegroups", "doctor", *words, timeout=120)
     assert done.returncode in (0, 1), done.stderr
     return {each["cause"]: each["group"] or each["pod"] for each in json.loads(done.stdout)["findings"]}
 

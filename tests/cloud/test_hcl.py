@@ -2,22 +2,22 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.cloud.hcl import Attribute, Block, Comment, Expression, Template, write
+from fairlead.cloud.hcl import Expression, Template, attributes, block
 from support.terraform import misformatted, parsed
 
 
 def test_equal_signs_of_attributes_on_lines_of_their_own_are_aligned() -> None:
-    body = [
-        Attribute("a", 1),
-        Attribute("several", {"x": True, "a key": None}),
-        Attribute("bb", "two"),
-        Attribute("c", Expression("var.c")),
-        Block("inner", (), [Attribute("long_name", [])]),
-        Comment("Why.\n\nAnd more."),
-        Attribute("d", Template("${var.c}-d")),
-    ]
+    values = {
+        "a": 1,
+        "several": {"x": True, "a key": None},
+        "bb": "two",
+        "c": Expression("var.c"),
+        Template("${var.c}-d"): Template("${var.c}-d"),
+        "empty": {},
+    }
+    text = block('outer "label"', attributes(values), block("inner", attributes({"long_name": []})), "# Why.")
     assert (
-        write([Block("outer", ("label",), body), Block("empty", (), [])])
+        text
         == """\
 outer "label" {
   a = 1
@@ -25,33 +25,30 @@ outer "label" {
     x       = true
     "a key" = null
   }
-  bb = "two"
-  c  = var.c
+  bb           = "two"
+  c            = var.c
+  "${var.c}-d" = "${var.c}-d"
+  empty        = {}
 
   inner {
     long_name = []
   }
 
   # Why.
-  #
-  # And more.
-  d = "${var.c}-d"
-}
-
-empty {}
-"""
+}"""
     )
+    assert misformatted(f"{text}\n") == []
 
 
 def test_a_list_that_is_too_long_for_a_line_takes_several() -> None:
-    text = write([Attribute("short", ["a", "b"]), Attribute("long", ["x" * 60, "y" * 60])])
-    assert text == f'short = ["a", "b"]\nlong = [\n  "{"x" * 60}",\n  "{"y" * 60}",\n]\n'
+    text = attributes({"short": ["a", "b"], "long": ["x" * 60, "y" * 60]})
+    assert text == f'short = ["a", "b"]\nlong = [\n  "{"x" * 60}",\n  "{"y" * 60}",\n]'
 
 
 def test_nothing_in_a_string_is_taken_for_an_expression() -> None:
-    text = write([Attribute("a", 'a "quoted" \\ ${var.x} %{if} \n')])
-    assert text == 'a = "a \\"quoted\\" \\\\ $${var.x} %%{if} \\n"\n'
-    assert list(parsed(text)) == ["a"]
+    text = attributes({"a": 'a "quoted" \\ ${var.x} %{if} \n'})
+    assert text == 'a = "a \\"quoted\\" \\\\ $${var.x} %%{if} \\n"'
+    assert list(parsed(f"{text}\n")) == ["a"]
 
 
 @pytest.mark.parametrize(

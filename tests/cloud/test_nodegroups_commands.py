@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from support.command import run_command
 from support.terraform import Module
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -18,15 +18,7 @@ EVERY = ["terraform", "kwok", "karpenter"]
 
 
 def run(*words: str, given: str | None = None, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "fairlead", "nodegroups", *words],
-        input=given,
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return run_command("nodegroups", *words, input=given, cwd=cwd, timeout=60)
 
 
 def written(folder: Path, **more: Any) -> str:

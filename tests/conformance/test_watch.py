@@ -176,6 +176,7 @@ def test_a_watch_ends_when_its_time_is_up_with_a_bookmark_if_those_were_allowed(
     with cluster.wire.watch(
         cluster.path("ConfigMap"), resourceVersion=start, timeoutSeconds=7, allowWatchBookmarks=True
     ) as watch:
+        cluster.add_namespace()  # its ConfigMap is news, though not here: without any there is no bookmark
         events = watch.ends()
 
     assert {event["type"] for event in events} == {"BOOKMARK"}

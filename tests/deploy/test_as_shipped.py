@@ -21,11 +21,11 @@ from typing import Any
 
 import pytest
 import yaml
+from tools.shipped_rights import DEPLOY, NAMESPACE, shipped_objects
 
 from fairlead.client.authority import Authority
 from fairlead.doors.extender.configuration import Wanted, extender_entry
 from fairlead.errors import ApiError
-from fairlead.rig.installed import DEPLOY, NAMESPACE, shipped_objects
 from fairlead.rig.nodes import create_nodes, node_object
 from support.admission import TIER
 from support.balancer import Balancer

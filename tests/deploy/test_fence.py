@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 import yaml
+from tools.shipped_rights import DEPLOY, NAMESPACE, shipped_objects, shipped_rights
 
-from fairlead.engine.evicted import CONDITION
+from fairlead.engine.snapshot.evicted import CONDITION
 from fairlead.rig.controlplane import ControlPlane
-from fairlead.rig.installed import DEPLOY, NAMESPACE, shipped_objects, shipped_rights
 from support.rig import programs
 from support.wire import PATIENCE_S
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from fairlead.cli import burst, scheduler, serve
-from fairlead.cli.configuration import PRIORITY_FLAGS, fields_of
+from fairlead.cli.flags import PRIORITY_FLAGS, take_fields
 from fairlead.doors.scheduler.configuration import Configuration, load, read_configuration
 from fairlead.doors.webhook.keyring import SECRET
 from fairlead.kube.selectors import selector_text
@@ -191,7 +191,7 @@ class TestThePriorityAnnotation:
             path = tmp_path / Path(file).relative_to(mount["mountPath"])
             path.write_text(held[path.name])
             file = str(path)
-        return read_configuration(file, fields_of({flag: given[flag] for flag in PRIORITY_FLAGS}))
+        return read_configuration(file, take_fields({flag: given[flag] for flag in PRIORITY_FLAGS}))
 
     def test_every_manifest_of_a_command_that_decides_restricts_it_to_one_label(self, tmp_path: Path) -> None:
         found = {}

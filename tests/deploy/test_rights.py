@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tools.shipped_rights import NAMESPACE, shipped_objects, shipped_rights
 
-from fairlead.doors.marks_map import MARKS_MAP
 from fairlead.errors import ApiError
-from fairlead.rig.installed import NAMESPACE, shipped_objects, shipped_rights
+from fairlead.feed.marks_map import MARKS_MAP
 from support.shipped import Obj, Right, Shipped, rights_in, rights_without, shipped_on
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]

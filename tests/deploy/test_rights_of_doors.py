@@ -10,9 +10,9 @@ from functools import partial
 from typing import Any
 
 import pytest
+from tools.shipped_rights import NAMESPACE, account_kubeconfig, shipped_objects, shipped_rights
 
 from fairlead.errors import ApiError
-from fairlead.rig.installed import NAMESPACE, account_kubeconfig, shipped_objects, shipped_rights
 from support.admission import TIER
 from support.balancer import Balancer
 from support.door import DoorProcess

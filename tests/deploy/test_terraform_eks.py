@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import botocore.session
@@ -14,6 +12,7 @@ import pytest
 from fairlead.cloud.terraform import terraform
 from fairlead.nodegroups.aws import Version
 from fairlead.nodegroups.file import read_file
+from support.command import run_command
 from support.terraform import Module, misformatted, parsed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -178,10 +177,9 @@ class TestReadme:
                 continue
             out = tmp_path / words[words.index(">") + 1] if ">" in words else tmp_path / "out"
             arguments = words[1 : words.index(">")] if ">" in words else words[1:]
-            with out.open("wb") as file:
-                subprocess.run(
-                    [sys.executable, "-m", "fairlead", *arguments], cwd=tmp_path, stdout=file, check=True
-                )
+            done = run_command(*arguments, cwd=tmp_path)
+            assert done.returncode == 0, done.stderr
+            out.write_text(done.stdout)
         assert (tmp_path / "node-groups" / "main.tf").read_text() == (
             FOLDER / "node-groups" / "main.tf"
         ).read_text()

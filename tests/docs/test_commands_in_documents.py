@@ -34,6 +34,7 @@ from fairlead.rig.nodes import is_ready, node_object
 from fairlead.world.autoscaler import Pacing
 from support.balancer import Balancer
 from support.cluster import Cluster, EmbeddedHost
+from support.command import needs_no_shell, run_command
 from support.door import DoorProcess
 from support.rig import programs
 from support.scheduler import SchedulerProcess
@@ -83,17 +84,23 @@ def test_the_commands_of_a_block_work(document: Path, number: int, tmp_path: Pat
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     with CLUSTERS[block.on](tmp_path) as env:
         for command in block.commands:
-            done = subprocess.run(
-                ["bash", "-euo", "pipefail", "-c", rehearsed(command, tmp_path)],
-                cwd=folder,
-                env={**os.environ, "PATH": path, **env},
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=300,
-                check=False,
-            )
+            done = run(rehearsed(command, tmp_path), folder, {**os.environ, "PATH": path, **env})
             assert done.returncode == 0, f"{document.name}: {command}\n{done.stdout}\n{done.stderr}"
+
+
+def run(command: str, folder: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    if needs_no_shell(command):
+        return run_command(*shlex.split(command)[1:], cwd=folder, env=env, timeout=300)
+    return subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", command],
+        cwd=folder,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
 
 
 def rehearsed(command: str, tmp_path: Path) -> str:

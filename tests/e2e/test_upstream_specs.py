@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tools.e2e import Outcome
 
 from fairlead.errors import RigError
-from fairlead.rig import e2e
-from fairlead.rig.e2e import Outcome
 from support.rig import programs
+from tools import e2e
 
 _PROGRAMS = (
     "etcd",

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
-from fairlead.engine.objects import opened, read
-from fairlead.policy.lint import lint
-from fairlead.policy.matching import Policies
-from fairlead.policy.model import PlacementPolicy, read_policies
-from fairlead.policy.preview import Preview, State, preview
+from fairlead.engine.ask.objects import opened, read
+from fairlead.policy.report.lint import lint
+from fairlead.policy.report.preview import Preview, State, preview
+from fairlead.policy.rule.matching import Policies
+from fairlead.policy.rule.model import PlacementPolicy, read_policies
 from fairlead.rig.nodes import node_object
 from support.cluster import Cluster
 from support.examples import EXAMPLES

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
+from support.command import run_command
 from support.examples import EXAMPLES, FILES, Obj, nodes, pods_of, read, workloads
 
 GANGS = [name for name in FILES if name.startswith("gang-")]
@@ -20,12 +19,7 @@ def plan(tmp_path: Path, name: str, on_nodes: int, pods: list[Obj] | None = None
     state = tmp_path / "state.yaml"
     made = pods_of(read(name)) if pods is None else pods
     state.write_text(yaml.safe_dump_all([*nodes(on_nodes), *made]))
-    done = subprocess.run(
-        [sys.executable, "-m", "fairlead", "plan", "-f", state, "-f", EXAMPLES / name, "-o", "json"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_command("plan", "-f", state, "-f", EXAMPLES / name, "-o", "json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["evictions"] == []

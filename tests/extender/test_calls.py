@@ -17,10 +17,9 @@ import yaml
 
 from fairlead.client.config import load
 from fairlead.doors.extender.server import LARGEST
-from fairlead.doors.marks_map import MARKS_MAP
+from fairlead.feed.marks_map import MARKS_MAP
 from fairlead.kube.resources import known
-from fairlead.policy.groups import GroupKey
-from fairlead.policy.ledger import Entry, Ledger
+from fairlead.policy.groups.member import GroupKey
 from fairlead.policy.names import (
     DELETION_COST,
     LEDGERS,
@@ -28,6 +27,7 @@ from fairlead.policy.names import (
     SLOT_ANNOTATION,
     TOKEN_ANNOTATION,
 )
+from fairlead.policy.slots.ledger import Entry, Ledger
 from fairlead.rig.processes import free_ports
 from support.cluster import Cluster
 from support.door import DoorProcess, kubeconfig_of

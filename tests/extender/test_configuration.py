@@ -6,7 +6,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,10 @@ import yaml
 from fairlead.client.authority import Authority
 from fairlead.doors.extender.configuration import Wanted, written
 from fairlead.rig.processes import free_ports
-from fairlead.world.patches.json_patch import json_patch
+from fairlead.world.patches import json_patch
 from support.admission import exact
 from support.cluster import Cluster, RealHost
+from support.command import run_command
 from support.extender import Extended, extended
 
 NAME = "fairlead-extender.fairlead-system.svc"
@@ -27,12 +27,7 @@ NAME = "fairlead-extender.fairlead-system.svc"
 
 def printed(*arguments: str, code: int = 0) -> str:
     """What the command says."""
-    done = subprocess.run(
-        [sys.executable, "-m", "fairlead", "extender", "config", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_command("extender", "config", *arguments)
     assert done.returncode == code, done.stderr
     return done.stdout if code == 0 else done.stderr
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import yaml
 
 from fairlead.cli.extender import command, config
 from support.cluster import Cluster, Host
+from support.command import run_command
 from support.door import DoorProcess
 from support.policies import plain_policy
 
@@ -69,10 +68,7 @@ def said(words: list[str], cluster: Cluster) -> str:
     }
     cluster.create(service)
     words = [str(cluster.kubeconfig) if word == "~/.kube/config" else word for word in words]
-    return subprocess.run(
-        [sys.executable, "-m", "fairlead", *words, f"--system-namespace={cluster.namespace}"],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "KUBECONFIG": str(cluster.kubeconfig)},
-    ).stdout
+    env = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig)}
+    done = run_command(*words, f"--system-namespace={cluster.namespace}", env=env)
+    assert done.returncode == 0, done.stderr
+    return done.stdout

@@ -13,14 +13,14 @@ from fairlead.client.api import Client
 from fairlead.client.clock import Clock
 from fairlead.client.config import load
 from fairlead.doors.extender.causes import AT_ONCE, Causes
-from fairlead.engine.tier_fit import TierFit
+from fairlead.engine.planning.tier_fit import TierFit
 from fairlead.errors import NotFound, Unreachable
 from fairlead.kube.decode import convert
 from fairlead.kube.node import Node
 from fairlead.kube.pod import Pod
 from fairlead.kube.resources import Resource
-from fairlead.policy.fallback import Blame, Waiter
 from fairlead.policy.names import SLOT_ANNOTATION
+from fairlead.policy.tiers.fallback import Blame, Waiter
 from fairlead.rig.processes import free_ports
 from support.cluster import Cluster
 from support.door import DoorProcess, kubeconfig_of

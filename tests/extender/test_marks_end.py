@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.doors.marks_map import MARKS_MAP
+from fairlead.feed.marks_map import MARKS_MAP
 from fairlead.rig.processes import free_ports
 from support.cluster import Cluster
 from support.extender import Extended, extended

@@ -136,6 +136,7 @@ spec: {size: large}
 """
 
 _RUNNING = "wait -n {ns} --for=condition=Ready pod --all --timeout=60s"
+# Also between two templates: each is a revision only if the controller sees it before the next one.
 _ROLLED_OUT = "rollout status -n {ns} deployment/web --timeout=60s"
 
 STORIES = (
@@ -159,6 +160,7 @@ STORIES = (
         (
             "apply -n {ns} -f {f}/a.yaml",
             "apply -n {ns} -f {f}/a.yaml",
+            _ROLLED_OUT,
             "apply -n {ns} -f {f}/b.yaml",
             "apply -n {ns} -f {f}/b.yaml",
             "diff -n {ns} -f {f}/b.yaml",
@@ -181,6 +183,7 @@ STORIES = (
             "apply -n {ns} --server-side -f {f}/settings-b.yaml",
             "apply -n {ns} --server-side -f {f}/settings-b.yaml",
             "apply -n {ns} --server-side -f {f}/a.yaml",
+            _ROLLED_OUT,
             "apply -n {ns} --server-side -f {f}/b.yaml",
             _ROLLED_OUT,
         ),
@@ -416,6 +419,7 @@ STORIES = (
         (
             'patch -n {ns} deployment web -p {{"spec":{{"template":{{"spec":{{"containers":'
             '[{{"name":"main","env":[{{"name":"C","value":"3"}}]}}]}}}}}}}}',
+            _ROLLED_OUT,
             'patch -n {ns} deployment web --type=merge -p {{"metadata":{{"labels":{{"app":null,"x":"y"}}}}}}',
             "patch -n {ns} deployment web --type=json"
             ' -p [{{"op":"replace","path":"/spec/replicas","value":1}}]',
@@ -424,6 +428,7 @@ STORIES = (
             'patch -n {ns} deployment web -p {{"spec":{{"selector":{{"matchLabels":{{"app":"other"}}}}}}}}',
             'patch -n {ns} deployment web --subresource=scale --type=merge -p {{"spec":{{"replicas":2}}}}',
             "replace -n {ns} -f {f}/replacement.yaml",
+            _ROLLED_OUT,
             "set env -n {ns} deployment/web D=4",
             _ROLLED_OUT,
         ),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fairlead.rig.arguments import KUBECTL_ENV
 from kubectl.sameness import same_object
 from kubectl.stories import Story
 
@@ -53,6 +55,7 @@ class Teller:
             text=True,
             timeout=120,
             check=False,
+            env={**os.environ, **KUBECTL_ENV},
         )
         return Told(command, done.returncode, done.stdout, done.stderr)
 

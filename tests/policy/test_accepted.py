@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairlead.policy.admission import patched
-from fairlead.policy.choice import Choice
-from fairlead.policy.ledger import Ledger
-from fairlead.policy.model import PlacementPolicy
+from fairlead.policy.decide.admission import patched
 from fairlead.policy.names import LEDGERS
-from fairlead.policy.placing import Placing, place
-from fairlead.policy.rule import Tiers
-from fairlead.policy.workloads import Workload
+from fairlead.policy.rule.choice import Choice
+from fairlead.policy.rule.model import PlacementPolicy
+from fairlead.policy.rule.split import Tiers
+from fairlead.policy.rule.workloads import Workload
+from fairlead.policy.slots.ledger import Ledger
+from fairlead.policy.slots.placing import Placing, place
 from support.cluster import Cluster
 from support.members import KEY, a_deployment
 from support.policies import policy, serve_policies

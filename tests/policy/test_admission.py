@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from fairlead.errors import BadObject
 from fairlead.kube.tolerations import Toleration
-from fairlead.policy.admission import annotations_of, patch, patched, warnings_of
-from fairlead.policy.choice import Choice
-from fairlead.policy.model import PlacementPolicy
-from fairlead.policy.nodes import tier_of_node
-from fairlead.policy.placing import Placing
-from fairlead.policy.workloads import Workload
-from fairlead.world.patches.json_patch import json_patch
+from fairlead.policy.decide.admission import annotations_of, patch, patched, warnings_of
+from fairlead.policy.rule.choice import Choice
+from fairlead.policy.rule.model import PlacementPolicy
+from fairlead.policy.rule.workloads import Workload
+from fairlead.policy.slots.placing import Placing
+from fairlead.policy.tiers.nodes import tier_of_node
+from fairlead.world.patches import json_patch
 from support.members import a_deployment
 from support.policies import ON_DEMAND, SPOT, policy
 from support.tiers import NODES, node_terms, policies, runs_on

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.policy.choice import Choice, are_scattered, choose
-from fairlead.policy.model import PlacementPolicy
-from fairlead.policy.rule import Tiers
+from fairlead.policy.rule.choice import Choice, are_scattered, choose
+from fairlead.policy.rule.model import PlacementPolicy
+from fairlead.policy.rule.split import Tiers
 from support.members import a_deployment
 from support.policies import ON_DEMAND, SPOT, policy
 from support.tiers import policies

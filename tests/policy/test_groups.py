@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.policy.groups import GroupKey, group_of, member_of, read_mark
-from fairlead.policy.workloads import Workload
+from fairlead.policy.groups.member import GroupKey, facts_of, group_of, member_of, read_mark
+from fairlead.policy.rule.workloads import Workload
 from support.members import a_deployment
 from support.policies import policy
 from support.units import pod, typed
@@ -85,7 +85,7 @@ def test_a_slot_that_cannot_be_read_is_no_mark(slot: str) -> None:
 def test_a_members_tier_is_its_nodes_and_before_that_where_it_was_sent() -> None:
     nodes = {"n1": {"capacity": "on-demand"}, "n2": {"capacity": "reserved"}}
     seen = [
-        member_of(policy(), typed(pod("a", on=on, annotations=MARKED)), WEB, nodes.get)
+        member_of(policy(), facts_of(typed(pod("a", on=on, annotations=MARKED))), WEB, nodes.get)
         for on in ("n1", "n2", "", "unknown")
     ]
     assert [(one.tier, one.placed) for one in seen] == [
@@ -98,13 +98,13 @@ def test_a_members_tier_is_its_nodes_and_before_that_where_it_was_sent() -> None
 
 
 def test_another_policys_mark_does_not_count() -> None:
-    found = member_of(policy("other"), typed(pod("a", annotations=MARKED)), WEB, {}.get)
+    found = member_of(policy("other"), facts_of(typed(pod("a", annotations=MARKED))), WEB, {}.get)
     assert (found.token, found.slot, found.tier) == ("", None, "")
 
 
 def test_terminating_and_finished_pods_are_leaving() -> None:
     leaving = [
-        member_of(policy(), typed(one), WEB, {}.get).leaving
+        member_of(policy(), facts_of(typed(one)), WEB, {}.get).leaving
         for one in (
             pod("a", terminating=True),
             pod("b", phase="Succeeded"),
@@ -117,5 +117,5 @@ def test_terminating_and_finished_pods_are_leaving() -> None:
 
 def test_ordinals_count_only_where_a_group_is_one_workload() -> None:
     db = Workload("StatefulSet", "apps/v1", "default", "db", ordinal=2)
-    assert member_of(policy("p"), typed(pod("db-2")), db, {}.get).ordinal == 2
-    assert member_of(policy("p", groupBy="policy"), typed(pod("db-2")), db, {}.get).ordinal is None
+    assert member_of(policy("p"), facts_of(typed(pod("db-2"))), db, {}.get).ordinal == 2
+    assert member_of(policy("p", groupBy="policy"), facts_of(typed(pod("db-2"))), db, {}.get).ordinal is None

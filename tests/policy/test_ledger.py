@@ -11,12 +11,12 @@ import pytest
 
 from fairlead.errors import BadObject
 from fairlead.kube.decode import decode
-from fairlead.policy.choice import Choice
-from fairlead.policy.groups import Member, group_of
-from fairlead.policy.ledger import EXPIRY_S, Entry, Ledger, PlacementLedger, Sightings
-from fairlead.policy.placing import place, place_alone
-from fairlead.policy.rule import Tiers
-from fairlead.policy.workloads import Workload
+from fairlead.policy.groups.member import Member, group_of
+from fairlead.policy.rule.choice import Choice
+from fairlead.policy.rule.split import Tiers
+from fairlead.policy.rule.workloads import Workload
+from fairlead.policy.slots.ledger import EXPIRY_S, Entry, Ledger, PlacementLedger, Sightings
+from fairlead.policy.slots.placing import place, place_alone
 from support.members import KEY, a_deployment, member
 from support.policies import ON_DEMAND, SPOT, policy
 

@@ -9,10 +9,10 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from fairlead.policy.groups import Member
-from fairlead.policy.ledger import EXPIRY_S, Ledger
-from fairlead.policy.placing import place
-from fairlead.policy.rule import Tiers
+from fairlead.policy.groups.member import Member
+from fairlead.policy.rule.split import Tiers
+from fairlead.policy.slots.ledger import EXPIRY_S, Ledger
+from fairlead.policy.slots.placing import place
 from support.members import KEY, a_deployment
 from support.policies import policy
 

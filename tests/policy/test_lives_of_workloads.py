@@ -8,11 +8,11 @@ from itertools import count, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.policy.groups import GroupKey, Member
-from fairlead.policy.ledger import Ledger
-from fairlead.policy.model import PlacementPolicy
-from fairlead.policy.placing import place
-from fairlead.policy.rule import Demand, Tiers
+from fairlead.policy.groups.member import GroupKey, Member
+from fairlead.policy.rule.model import PlacementPolicy
+from fairlead.policy.rule.split import Demand, Tiers
+from fairlead.policy.slots.ledger import Ledger
+from fairlead.policy.slots.placing import place
 from support.members import a_deployment
 from support.policies import policy
 from support.tiers import demands, policies

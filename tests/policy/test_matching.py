@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from fairlead.policy.matching import Policies
-from fairlead.policy.model import PlacementPolicy
-from fairlead.policy.workloads import Workload
+from fairlead.policy.rule.matching import Policies
+from fairlead.policy.rule.model import PlacementPolicy
+from fairlead.policy.rule.workloads import Workload
 from support.policies import policy
 
 WEB = Workload("Deployment", "apps/v1", "shop", "web")

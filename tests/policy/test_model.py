@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fairlead.errors import BadInput, BadObject
-from fairlead.policy.model import SingleReplica, read_policies, read_policy
+from fairlead.policy.rule.model import SingleReplica, read_policies, read_policy
 from support.policies import plain_policy
 
 

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.policy.model import PlacementPolicy
-from fairlead.policy.nodes import intersect, terms_of_tier, tier_of_node
+from fairlead.policy.rule.model import PlacementPolicy
+from fairlead.policy.tiers.nodes import intersect, terms_of_tier, tier_of_node
 from support.policies import policy
 from support.tiers import NODES, matched, node_terms, policies
 

@@ -2,57 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
-
-from fairlead.doors.grouping import GroupsOfPods
-from fairlead.doors.owners import Owner, OwnersOfPods
-from fairlead.doors.policies import LivePolicies
-from fairlead.kube.meta import OwnerReference
-from fairlead.policy.groups import GroupKey
-from support.cluster import Cluster
-from support.manifests import stateful_set
+from fairlead.kube.decode import convert
+from fairlead.kube.pod import Pod
+from fairlead.kube.workloads import Workload
+from fairlead.policy.groups.index import GroupIndex
+from fairlead.policy.groups.member import facts_of
+from fairlead.policy.rule.matching import Policies
 from support.policies import policy
+from support.units import pod, workload
+
+OWNER = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": "uid-db", "controller": True}
 
 
-class LateOwners(OwnersOfPods):
-    """Whose watches have shown nothing yet, as far as it says."""
-
-    late = True
-
-    def owner(self, reference: OwnerReference, namespace: str) -> Owner | None:
-        self._asked = reference, namespace
-        return None if self.late else super().owner(reference, namespace)
-
-    def shown(self) -> bool:
-        """Whether the watch has in fact shown the owner that was asked for last."""
-        return super().owner(*self._asked) is not None
-
-
-async def test_a_pod_gets_its_number_once_its_set_is_known(cluster: Cluster) -> None:
-    changed = asyncio.Event()
-
-    def hear(_: GroupKey) -> None:
-        changed.set()
-
-    async with cluster.client() as client, asyncio.TaskGroup() as tasks:
-        governing = policy("p", match={"namespaces": [cluster.namespace]})
-        policies = LivePolicies(client, fixed=[governing], cluster=False)
-        owners = LateOwners(client)
-        groups = GroupsOfPods(client, policies, owners, changed=hear)
-        running = [tasks.create_task(one.run()) for one in (policies, owners, groups)]
-        await policies.synced()
-        await groups.synced()
-        await asyncio.to_thread(
-            cluster.create, stateful_set("db", 3, spec={"podManagementPolicy": "Parallel"})
-        )
-        async with asyncio.timeout(60):
-            while not (keys := [key for key in groups.groups() if len(groups.members(key)) == 3]):
-                changed.clear()
-                await changed.wait()
-        assert [member.ordinal for member in groups.members(keys[0])] == [None] * 3
-        # Sets and pods are watched apart: the pods may have come first.
-        await asyncio.to_thread(cluster.wait, owners.shown, "the set to be seen")
-        owners.late = False
-        assert sorted(str(member.ordinal) for member in groups.members(keys[0])) == ["0", "1", "2"]
-        for task in running:
-            task.cancel()
+def test_a_pod_gets_its_number_once_its_set_is_known() -> None:
+    index = GroupIndex()
+    index.use(Policies([policy("p")]), tuple)
+    for number in range(3):
+        index.pod(f"db-{number}", facts_of(convert(pod(f"db-{number}", owner=OWNER), Pod)))
+    (key,) = index.groups
+    assert [member.ordinal for member in index.members(key)] == [None] * 3
+    thing = workload("StatefulSet", "db", replicas=3)
+    thing["metadata"]["uid"] = "uid-db"
+    index.owner("StatefulSet", convert(thing, Workload))
+    assert [member.ordinal for member in index.members(key)] == [0, 1, 2]
+    thing["spec"]["ordinals"] = {"start": 1}
+    index.owner("StatefulSet", convert(thing, Workload))
+    assert [member.ordinal for member in index.members(key)] == [None, 0, 1]

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.policy.groups import GroupKey
-from fairlead.policy.ledger import Entry, Ledger
-from fairlead.policy.model import PlacementPolicy
-from fairlead.policy.placing import place
-from fairlead.policy.rule import Tiers
+from fairlead.policy.groups.member import GroupKey
+from fairlead.policy.rule.model import PlacementPolicy
+from fairlead.policy.rule.split import Tiers
+from fairlead.policy.slots.ledger import Entry, Ledger
+from fairlead.policy.slots.placing import place
 from support.members import a_deployment
 from support.policies import ON_DEMAND, SPOT, policy
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.policy.model import PlacementPolicy, Tier
-from fairlead.policy.rule import Demand, Tiers
+from fairlead.policy.rule.model import PlacementPolicy, Tier
+from fairlead.policy.rule.split import Demand, Tiers
 from support.tiers import demands, policies
 
 SPOT = Tier("spot", volatile=True)

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from fairlead.kube.decode import convert
 from fairlead.kube.workloads import Job, PodDisruptionBudget, Workload
-from fairlead.policy.demands import Alike, tiers_of_group
-from fairlead.policy.groups import GroupKey, group_of, name_of
-from fairlead.policy.model import PlacementPolicy
-from fairlead.policy.rule import Tiers
-from fairlead.policy.sharing import Sharing
+from fairlead.policy.groups.member import GroupKey, group_of
+from fairlead.policy.rule.demands import Alike, Sharing, tiers_of_group
+from fairlead.policy.rule.model import PlacementPolicy
+from fairlead.policy.rule.split import Tiers
+from fairlead.policy.rule.workloads import name_of
 from support.members import a_deployment
 from support.pictured import Picture
 from support.policies import policy

@@ -6,11 +6,16 @@ import pytest
 
 from fairlead.kube.decode import convert
 from fairlead.kube.pod import Pod
-from fairlead.policy.workloads import workload_of
+from fairlead.policy.rule import workloads
+from fairlead.policy.rule.workloads import Owners, Workload
 from support.members import Known, deployment_of, made_by, owner_reference
 from support.units import pod, workload
 
 NOBODY = Known()
+
+
+def workload_of(pod: Pod, owners: Owners, namespace: str = "") -> Workload:
+    return workloads.workload_of(pod.metadata, owners, namespace)
 
 
 def test_a_replica_sets_pod_is_its_deployments() -> None:

@@ -16,8 +16,8 @@ from fairlead.client.config import load
 from fairlead.client.connection import Connection
 from fairlead.doors.crds import crd_texts, crds, ensure_crds
 from fairlead.errors import BadObject, Missing
-from fairlead.policy.model import read_policy
 from fairlead.policy.names import POLICIES
+from fairlead.policy.rule.model import read_policy
 from fairlead.world.schema.structural import check, fill, prune, unknown_to
 from support.cluster import Cluster
 from support.policies import plain_policy, serve_policies

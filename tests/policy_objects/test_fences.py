@@ -16,7 +16,7 @@ async def test_the_status_of_a_policy_that_it_sees_changed_after_its_lease_ended
     await aside(serve_policies, cluster)
     name = (await aside(add_policy, cluster, plain_policy("web")))["metadata"]["name"]
     plan = StandsStill(cluster.host, cluster.path("Lease", LEASE), f"/{POLICIES.plural}?", seconds=40)
-    async with leading(cluster, plan, lambda around: StatusDoor(around, terms=TERMS)) as until:
+    async with leading(cluster, plan, lambda context: StatusDoor(context, terms=TERMS)) as until:
 
         def observed() -> int:
             status = cluster.get(POLICIES, name).get("status") or {}

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from fairlead.engine.objects import read
-from fairlead.policy.lint import Finding, lint
-from fairlead.policy.matching import Policies
-from fairlead.policy.model import PlacementPolicy
-from fairlead.policy.preview import State, preview
-from fairlead.policy.rule import Demand
+from fairlead.engine.ask.objects import read
+from fairlead.policy.report.lint import Finding, lint
+from fairlead.policy.report.preview import State, preview
+from fairlead.policy.rule.matching import Policies
+from fairlead.policy.rule.model import PlacementPolicy
+from fairlead.policy.rule.split import Demand
 from support.policies import ON_DEMAND, SPOT, policy
 from support.units import budget, node, workload
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from fairlead.doors.policies import LivePolicies, read_file
 from fairlead.errors import BadInput
+from fairlead.feed.policies import LivePolicies, read_file
 from fairlead.policy.names import POLICIES
 from support.cluster import Cluster, EmbeddedHost
 from support.policies import add_policy, plain_policy, serve_policies
@@ -42,11 +42,11 @@ async def live(where: Cluster, **sources: Any) -> AsyncIterator[LivePolicies]:
 async def until(policies: LivePolicies, holds: Callable[[], bool]) -> None:
     """Wait for a change after which it holds."""
     changed = asyncio.Event()
-    with policies.told(changed.set):
-        async with asyncio.timeout(PATIENCE_S):
-            while not holds():
-                await changed.wait()
-                changed.clear()
+    policies.on_change(changed.set)
+    async with asyncio.timeout(PATIENCE_S):
+        while not holds():
+            await changed.wait()
+            changed.clear()
 
 
 class TestFiles:

@@ -1,15 +1,18 @@
-"""Who counts pods hears of workloads and budgets when policies would read something else of them."""
+"""A group is reported when policies would read something else of its workloads or budgets, and only then."""
 
 from __future__ import annotations
 
 import asyncio
+import random
 from collections import Counter
 from collections.abc import Callable
 
-from fairlead.doors.owners import OwnersOfPods
-from fairlead.kube.meta import OwnerReference
+from fairlead.doors.process import Context
+from fairlead.feed.policies import LivePolicies
+from fairlead.policy.groups.member import GroupKey, Member
 from support.cluster import Cluster
 from support.manifests import budget, deployment
+from support.policies import policy
 
 LABEL = "fairlead.dev/replicas"
 
@@ -17,44 +20,66 @@ LABEL = "fairlead.dev/replicas"
 async def test_only_what_policies_read_is_news(cluster: Cluster) -> None:
     heard: Counter[str] = Counter()
 
-    def hear(namespace: str, workload: str) -> None:
-        if namespace == cluster.namespace:
-            heard[workload] += 1
+    known: dict[GroupKey, list[Member]] = {}
+
+    def hear(key: GroupKey) -> None:
+        before, known[key] = known.get(key), groups.index.members(key)
+        if before == known[key]:  # it is not for its pods
+            heard[key.name] += 1
 
     async def until(look: Callable[[], bool], what: str) -> None:
         await asyncio.to_thread(cluster.wait, look, what)
 
     async with cluster.client() as client, asyncio.TaskGroup() as tasks:
-        owners = OwnersOfPods(client, changed=hear)
-        running = tasks.create_task(owners.run())
-        await owners.synced()
+        governing = policy(
+            "p",
+            {"name": "a", "nodes": {"a": "a"}},
+            {"name": "b", "min": "pdb"},
+            match={"namespaces": [cluster.namespace]},
+        )
+        policies = LivePolicies(client, fixed=[governing], cluster=False)
+        context = Context(client, policies, "fairlead-system", random.Random(1))
+        groups = context.groups
+        groups.on_change(hear)
+        running = [tasks.create_task(context.follow())]
+        await groups.synced()
         await asyncio.to_thread(cluster.create, deployment("web", 2))
-        await until(lambda: cluster.get("Deployment", "web")["status"].get("replicas") == 2, "its pods")
-        await until(lambda: heard == {"": 1, "Deployment/web": 1}, "the new Deployment to be news")
+
+        def settled() -> bool:
+            found = groups.index.owners.get("Deployment", cluster.namespace, "web")
+            return found is not None and any(len(members) == 2 for members in known.values())
+
+        await until(settled, "its pods")
 
         def told(replicas: int, label: str) -> bool:
-            found = owners.owner(OwnerReference("Deployment", "web", "", "apps/v1"), cluster.namespace)
+            found = groups.index.owners.get("Deployment", cluster.namespace, "web")
             said = found.metadata.labels.get(LABEL, "") if found is not None else ""
             return found is not None and (found.desired, said) == (replicas, label)
 
-        # Statuses that followed the pods, and what is nobody's business, come before these on the watch.
+        def workload() -> tuple[int | None, bool | None]:
+            (key,) = [one for one in groups.index.groups if one.name == "Deployment/web"]
+            some = groups.index.some(key)
+            assert some is not None
+            return some.workload.replicas, some.workload.single
+
+        # Statuses that followed the pods, and other labels, come before these on the watch.
+        heard.clear()
         cluster.patch("Deployment", "web", {"metadata": {"labels": {"other": "label"}}})
-        cluster.patch("Deployment", "web", {"metadata": {"labels": {LABEL: "single"}}})
-        await until(lambda: told(2, "single"), "the label to be seen")
-        assert heard == {"": 1, "Deployment/web": 2}
-        cluster.patch("Deployment", "web", {"spec": {"replicas": 3}})
-        await until(lambda: told(3, "single"), "the number to be seen")
-        assert heard == {"": 1, "Deployment/web": 3}
+        cluster.patch("Deployment", "web", {"metadata": {"labels": {LABEL: "multiple"}}})
+        await until(lambda: told(2, "multiple"), "the label to be seen")
+        assert heard == {"Deployment/web": 1}
+        assert workload() == (2, False)
 
         await asyncio.to_thread(cluster.create, budget("web", {"app": "web"}, minAvailable=1))
 
         def counted() -> bool:
-            return any(one.status.expected_pods == 3 for one in owners.budgets())
+            return any(one.status.expected_pods == 2 for one in groups.index.budgets(cluster.namespace))
 
         await until(counted, "the budget's status to be seen")
-        assert heard == {"": 2, "Deployment/web": 3}
+        assert heard == {"Deployment/web": 2}
         cluster.patch("PodDisruptionBudget", "web", {"spec": {"minAvailable": 2}})
-        await until(lambda: heard[""] == 3, "the new demand to be news")
+        await until(lambda: heard["Deployment/web"] == 3, "the new demand to be news")
         cluster.delete("PodDisruptionBudget", "web")
-        await until(lambda: heard[""] == 4, "the end of the budget to be news")
-        running.cancel()
+        await until(lambda: heard["Deployment/web"] == 4, "the end of the budget to be news")
+        for task in running:
+            task.cancel()

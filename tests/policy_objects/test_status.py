@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairlead.policy.groups import GroupKey, Member
-from fairlead.policy.marks import Marks
-from fairlead.policy.rule import Tiers
-from fairlead.policy.status import GROUPS_SHOWN, GroupCount, count_group, refused_status, status_of
-from fairlead.policy.workloads import Workload
+from fairlead.policy.groups.member import GroupKey, Member
+from fairlead.policy.report.status import GROUPS_SHOWN, GroupCount, count_group, refused_status, status_of
+from fairlead.policy.rule.split import Tiers
+from fairlead.policy.rule.workloads import Workload
+from fairlead.policy.tiers.marks import Marks
 from support.policies import policy
 
 WEB = policy("web", match={"namespaces": ["shop"]}, singleReplica={"tier": "on-demand", "else": "spot"})

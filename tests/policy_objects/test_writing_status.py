@@ -13,9 +13,9 @@ import pytest
 from fairlead.client.api import Client
 from fairlead.client.config import load
 from fairlead.client.connection import Connection
-from fairlead.doors.policies import LivePolicies
 from fairlead.doors.policy_status import LEASE, StatusDoor
-from fairlead.doors.running import Surroundings, serve_doors
+from fairlead.doors.process import Context, serve_doors
+from fairlead.feed.policies import LivePolicies
 from fairlead.policy.names import POLICIES
 from support import manifests
 from support.cluster import Cluster
@@ -39,8 +39,8 @@ async def writing(cluster: Cluster, processes: int = 1) -> AsyncIterator[None]:
 async def _process(cluster: Cluster, stopping: asyncio.Event) -> None:
     async with Connection(load(cluster.kubeconfig)) as connection:
         client = Client(connection)
-        around = Surroundings(client, LivePolicies(client), system_namespace(cluster), random.Random(1))
-        await serve_doors([StatusDoor(around)], around, stopping=stopping)
+        context = Context(client, LivePolicies(client), system_namespace(cluster), random.Random(1))
+        await serve_doors([StatusDoor(context)], context, stopping=stopping)
 
 
 def system_namespace(cluster: Cluster) -> str:

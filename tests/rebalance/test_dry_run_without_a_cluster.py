@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import subprocess
-import sys
 from pathlib import Path
 
 import structlog
@@ -17,13 +16,13 @@ from fairlead.client.discovery import served_at_last
 from fairlead.client.reflector import Reflector
 from fairlead.kube.pod import Pod
 from fairlead.kube.resources import known
+from support.command import run_command
 from support.door import kubeconfig_of
 from support.forbidding import forbidding
 
 
 def dry_run(kubeconfig: Path, *flags: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "fairlead", "rebalance", "--dry-run", f"--kubeconfig={kubeconfig}"]
-    return subprocess.run([*command, *flags], capture_output=True, text=True, check=False, timeout=120)
+    return run_command("rebalance", "--dry-run", f"--kubeconfig={kubeconfig}", *flags, timeout=120)
 
 
 def test_a_cluster_that_never_answers_is_given_up_after_the_timeout(tmp_path: Path) -> None:

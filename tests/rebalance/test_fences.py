@@ -24,7 +24,7 @@ async def test_a_tier_whose_node_it_sees_lost_after_its_lease_ended_is_not_marke
     file.write_text(yaml.safe_dump(plain_policy("web", *tiers)))
     plan = StandsStill(cluster.host, cluster.path("Lease", "rebalancer"), "/nodes?", seconds=40)
     settings = Settings(lease="rebalancer", terms=TERMS)
-    async with leading(cluster, plan, lambda around: RebalancerDoor(around, settings), str(file)) as until:
+    async with leading(cluster, plan, lambda context: RebalancerDoor(context, settings), str(file)) as until:
         await until("synced")
         plan.armed = True
         await aside(cluster.delete, "Node", node)

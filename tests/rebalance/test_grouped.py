@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.engine.objects import read
-from fairlead.engine.rebalancer import Rebalancer
+from fairlead.engine.ask.objects import read
+from fairlead.engine.rebalance.rebalancer import Rebalancer
 from support.policies import policy
 from support.units import budget, node, pod, workload
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairlead.engine.rebalance import Move
-from fairlead.policy.rule import Tiers
+from fairlead.engine.rebalance.rebalance import Move
+from fairlead.policy.rule.split import Tiers
 from fairlead.world.autoscaler import Pacing
 from fairlead.world.schema.resources import PODS
 from fairlead.world.spot import Supply
 from fairlead.world.store import Change
-from support.placed import Placed
+from support.placed import Door, Placed
 from support.policies import ON_DEMAND, SPOT, policy
 from support.worlds import group, seconds
 
@@ -35,6 +35,17 @@ def lost(**more: object) -> Placed:
 def test_a_deployment_of_ten_is_split_by_the_rule() -> None:
     cluster = Placed(policy())
     cluster.deployment("web", 10)
+    cluster.after(10)
+    assert cluster.split("web") == {"on-demand": 3, "spot": 7}
+
+
+def test_pods_made_after_a_scale_down_take_the_slots_of_those_that_went() -> None:
+    cluster = Placed(policy())
+    cluster.deployment("web", 10)
+    cluster.after(10)
+    cluster.scale("web", 5)
+    cluster.after(10)  # the last pod that was admitted is gone before another asks
+    cluster.scale("web", 10)
     cluster.after(10)
     assert cluster.split("web") == {"on-demand": 3, "spot": 7}
 
@@ -226,12 +237,16 @@ SWINGS = st.lists(
 )
 
 
+@pytest.mark.parametrize(
+    "door",
+    ["webhook", *(pytest.param(door, marks=pytest.mark.slow) for door in ("extender", "scheduler"))],
+)
 @given(SWINGS)
 @settings(max_examples=15)
 def test_whatever_happens_nobody_is_moved_below_a_budget_and_all_comes_to_rest(
-    swings: list[tuple[str, int]],
+    door: Door, swings: list[tuple[str, int]]
 ) -> None:
-    cluster = Placed(policy("web", SPOT, SAFE, rebalance=QUICK), spot=2, on_demand=2, cpu=16)
+    cluster = Placed(policy("web", SPOT, SAFE, rebalance=QUICK), door=door, spot=2, on_demand=2, cpu=16)
     cluster.deployment("web", 8)
     cluster.budget("web", "50%")
     cluster.after(60)

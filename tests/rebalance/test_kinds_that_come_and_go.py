@@ -12,12 +12,13 @@ from aiohttp import web
 from structlog.testing import capture_logs
 
 from fairlead.client.api import Client
-from fairlead.client.clock import WALL_CLOCK
 from fairlead.client.connection import Connection
 from fairlead.client.retry import Retry
+from fairlead.doors.process import Context
 from fairlead.doors.rebalancer import watching
 from fairlead.doors.rebalancer.watching import Watching
-from fairlead.engine.rebalancer import Rebalancer
+from fairlead.engine.rebalance.rebalancer import Rebalancer
+from fairlead.feed.policies import LivePolicies
 from fairlead.kube.meta import Object
 from fairlead.kube.resources import Resource, known
 from fairlead.policy.names import LEDGERS
@@ -113,15 +114,17 @@ async def watched(server: Definitions) -> AsyncIterator[tuple[Watching, Machine]
     machine, rng = Machine(), random.Random(1)
     async with serving(server.handle) as target, Connection(target) as connection:
         client = Client(connection, rng=rng, retry=Retry(rng, attempts=1))
-        eyes = Watching(client, machine, lambda: None, rng=rng, clock=WALL_CLOCK)
-        running = asyncio.create_task(eyes.run())
+        context = Context(client, LivePolicies(client, cluster=False), "fairlead-system", rng)
+        eyes = Watching(context, machine, lambda: None)
+        running = [asyncio.create_task(one.run()) for one in (context.watches, eyes)]
         try:
             async with asyncio.timeout(PATIENCE_S):
                 await eyes.synced()
                 yield eyes, machine
         finally:
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
 
 
 async def until(holds: Callable[[], bool]) -> None:

@@ -17,12 +17,11 @@ from structlog.testing import capture_logs
 from fairlead.client import config as kubeconfig
 from fairlead.client.api import Client
 from fairlead.client.connection import Connection
-from fairlead.doors.marks import LiveMarks
-from fairlead.doors.marks_map import MARKS_MAP, key_of
-from fairlead.doors.policies import LivePolicies
-from fairlead.errors import ApiError
-from fairlead.policy.marks import Marks
+from fairlead.feed.marks import LiveMarks
+from fairlead.feed.marks_map import MARKS_MAP, key_of
+from fairlead.feed.policies import LivePolicies
 from fairlead.policy.names import POLICIES
+from fairlead.policy.tiers.marks import Marks
 from support.cluster import Cluster
 from support.faults import Answer, Faithful, FaultProxy, RequestFault
 from support.manifests import config_map
@@ -155,7 +154,7 @@ async def test_what_one_door_marks_every_door_sees(kept: Kept) -> None:
         assert one.unavailable(kept.name) == {"spot"}, "what we wrote ourselves counts at once"
         await until(other, kept.name, lambda marks: marks.get("spot") is not None)
         assert kept.stored()["spot"]["reason"] == "nobody came"
-        await other.change(kept.name, lambda marks: marks.succeeded("spot"))
+        await other.change(kept.name, lambda marks: marks.cleared("spot"))
         await until(one, kept.name, lambda marks: marks.get("spot") is None)
         assert kept.stored() == {}
 
@@ -199,9 +198,7 @@ async def test_a_claim_that_could_not_be_written_is_nobodys_and_the_next_may_try
         await marks.change(stored.name, lambda found: found.failed("spot", now - 100))
         counted.refuses = True
         claims = [marks.claim_probe(stored.name, "spot", f"pod-{n}", now) for n in range(5)]
-        first, *others = await asyncio.gather(*claims, return_exceptions=True)
-        assert isinstance(first, ApiError)
-        assert others == [False] * 4
+        assert await asyncio.gather(*claims) == [False] * 5
         counted.refuses = False
         assert await marks.claim_probe(stored.name, "spot", "pod-5", now)
 
@@ -256,7 +253,7 @@ async def test_a_door_that_may_not_read_marks_does_without_and_says_so_once(file
             Connection(proxy.target) as connection,
             filed.door(Client(connection)) as marks,
         ):
-            assert marks.is_synced
+            await marks.synced()
             assert not list(marks.of(filed.name))
     assert [one["log_level"] for one in said if one["event"] == "marks_unread"] == ["warning"]
 
@@ -297,7 +294,7 @@ async def test_a_policy_without_marks_has_no_key(filed: Kept) -> None:
     async with filed.cluster.client() as client, filed.door(client) as marks:
         await marks.change(filed.name, lambda found: found.failed("spot", time.time()))
         assert list(marks_map(filed)["data"]) == [filed.name]
-        await marks.change(filed.name, lambda found: found.succeeded("spot"))
+        await marks.change(filed.name, lambda found: found.cleared("spot"))
         assert "data" not in marks_map(filed)
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.errors import BadObject
-from fairlead.policy.marks import LONGEST_COOL_DOWN_S, PROBE_S, Marks
+from fairlead.policy.tiers.marks import LONGEST_COOL_DOWN_S, PROBE_S, Marks
 
 NOW = 1_800_000_000.0
 
@@ -30,7 +30,7 @@ def end(marks: Marks) -> float:
 
 
 def test_a_tier_without_a_mark_is_used() -> None:
-    assert Marks().usable("spot", NOW)
+    assert Marks().get("spot") is None
     assert not Marks().may_probe("spot", NOW)
     assert Marks().claim_probe("spot", "a", NOW) is None
 
@@ -38,9 +38,9 @@ def test_a_tier_without_a_mark_is_used() -> None:
 def test_a_tier_that_failed_is_left_alone_for_the_cool_down() -> None:
     marks, over = failed()
     assert over == NOW + 60
-    assert not marks.usable("spot", NOW + 59)
+    assert marks.get("spot") is not None
     assert marks.claim_probe("spot", "a", NOW + 59) is None
-    assert marks.usable("on-demand", NOW)
+    assert marks.get("on-demand") is None
 
 
 def test_the_cool_down_doubles_up_to_half_an_hour() -> None:
@@ -63,7 +63,7 @@ def test_after_the_cool_down_one_pod_tries_while_others_skip_it() -> None:
     assert marks.may_probe("spot", over)
     claimed = marks.claim_probe("spot", "a", over)
     assert claimed is not None
-    assert not claimed.usable("spot", over + 1)
+    assert claimed.get("spot") is not None
     assert not claimed.may_probe("spot", over + 1)
     assert claimed.claim_probe("spot", "b", over + 1) is None
 
@@ -87,15 +87,15 @@ def test_only_the_probe_can_fail_a_tier_whose_cool_down_is_over() -> None:
 
 def test_success_ends_the_cool_down_and_resets_all_doubling() -> None:
     marks, over = failed(4)
-    marks = marks.succeeded("spot")
-    assert marks.usable("spot", over)
+    marks = marks.cleared("spot")
+    assert marks.get("spot") is None
     assert end(marks.failed("spot", over)) == over + 60
 
 
 def test_a_schedulable_node_that_appears_ends_the_cool_down_and_resets_all_doubling() -> None:
     marks, _ = failed(4)
-    marks = marks.node_appeared("spot")
-    assert marks.usable("spot", NOW)
+    marks = marks.cleared("spot")
+    assert marks.get("spot") is None
     assert end(marks.failed("spot", NOW)) == NOW + 60
 
 
@@ -120,7 +120,7 @@ def test_an_interrupted_tier_is_skipped_at_once() -> None:
     mark = marks.get("spot")
     assert mark is not None
     assert mark.interrupted
-    assert not marks.usable("spot", NOW)
+    assert marks.get("spot") is not None
     assert end(marks) == NOW + 60
 
 
@@ -178,11 +178,11 @@ def test_whatever_happens_marks_survive_the_api_and_never_cool_down_too_long(
             case "interrupted":
                 marks = marks.interrupted("spot", now)
             case "appeared":
-                marks = marks.node_appeared("spot")
+                marks = marks.cleared("spot")
             case "released":
                 marks = marks.released("spot", who)
             case "succeeded":
-                marks = marks.succeeded("spot")
+                marks = marks.cleared("spot")
             case _:
                 marks = marks.claim_probe("spot", who, now) or marks
         assert Marks.from_plain(marks.to_plain(), 60) == marks

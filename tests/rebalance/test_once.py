@@ -10,9 +10,9 @@ from structlog.testing import capture_logs
 
 from fairlead.client.api import Client
 from fairlead.client.election import Terms
-from fairlead.doors.policies import LivePolicies
+from fairlead.doors.process import Context, serve_doors
 from fairlead.doors.rebalancer.door import RebalancerDoor, Settings
-from fairlead.doors.running import Surroundings, serve_doors
+from fairlead.feed.policies import LivePolicies
 from support.cluster import Cluster
 from support.policies import policy
 from support.wire import PATIENCE_S
@@ -23,11 +23,11 @@ QUICK = Terms(lease_s=2.0, renew_s=1.5, retry_s=0.5, margin_s=0.1, least_s=0.05)
 async def once(cluster: Cluster, client: Client) -> list[dict[str, Any]]:
     """What a rebalancer says of the lease that is to act once, and has ended."""
     policies = LivePolicies(client, fixed=(policy(),))
-    around = Surroundings(client, policies, cluster.namespace, random.Random(1))
-    door = RebalancerDoor(around, Settings(once=True, terms=QUICK))
+    context = Context(client, policies, cluster.namespace, random.Random(1))
+    door = RebalancerDoor(context, Settings(once=True, terms=QUICK))
     with capture_logs() as logs:
         async with asyncio.timeout(PATIENCE_S):
-            await serve_doors([door], around, stopping=asyncio.Event())
+            await serve_doors([door], context, stopping=asyncio.Event())
     return [dict(one) for one in logs if one["event"] in ("leading", "not_acted")]
 
 

@@ -12,10 +12,10 @@ import pytest
 
 from fairlead.client.api import Client
 from fairlead.client.events import EventLane
-from fairlead.doors.policies import LivePolicies
+from fairlead.doors.process import Context
 from fairlead.doors.rebalancer import door as door_module
 from fairlead.doors.rebalancer.door import RebalancerDoor
-from fairlead.doors.running import Surroundings
+from fairlead.feed.policies import LivePolicies
 from support.cluster import Cluster
 from support.policies import policy
 from support.wire import PATIENCE_S
@@ -26,8 +26,8 @@ class Busy(RebalancerDoor):
 
     worked_s = 0.0
 
-    def __init__(self, around: Surroundings) -> None:
-        super().__init__(around)
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
         self.passes = 0
         self.rests: list[float] = []
         self.rested = asyncio.Event()
@@ -58,19 +58,19 @@ async def passing(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
     monkeypatch.setattr(Busy, "worked_s", 0.0)
     monkeypatch.setattr(time, "process_time", lambda: Busy.worked_s)
     async with cluster.client() as client, asyncio.timeout(PATIENCE_S):
-        around = Surroundings(
+        context = Context(
             client, LivePolicies(client, fixed=(policy(),)), cluster.namespace, random.Random(1)
         )
-        door = Busy(around)
+        door = Busy(context)
         # The standby's part would be among the rests.
         monkeypatch.setattr(door, "_stand_by", asyncio.Event().wait)
         async with asyncio.TaskGroup() as group:
-            policies = group.create_task(around.policies.run())
+            following = group.create_task(context.follow())
             running = group.create_task(door.run())
             yield door
             door.stop()
             await running
-            policies.cancel()
+            following.cancel()
 
 
 async def test_a_pass_that_only_waited_for_the_api_is_followed_by_the_next_at_once(

@@ -359,7 +359,7 @@ def test_each_failed_move_doubles_the_wait_and_a_node_that_appears_ends_it() -> 
     assert picture.waits() == "a move failed 4 times in a row"
     picture.failed()
     picture.plan()
-    picture.marks = picture.marks.node_appeared("spot")
+    picture.marks = picture.marks.cleared("spot")
     picture.move()
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from fairlead.engine.core.events import MarksAre, PoliciesAre
-from fairlead.engine.settings import Settings
-from fairlead.policy.marks import PROBE_S, Marks
+from fairlead.engine.planning.settings import Settings
+from fairlead.policy.tiers.marks import PROBE_S, Marks
 from support.cluster_of import Running
 from support.pictured import NOW, Picture, unschedulable
 from support.policies import policy

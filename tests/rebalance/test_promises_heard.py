@@ -12,8 +12,8 @@ from structlog.testing import capture_logs
 from fairlead.client.api import Client
 from fairlead.client.connection import Connection
 from fairlead.client.retry import Retry
-from fairlead.doors import promises
-from fairlead.doors.promises import Promises
+from fairlead.feed import scale_up_events
+from fairlead.feed.scale_up_events import ScaleUpEvents
 from support.odd_server import answer, bookmark, frame, serving, status
 from support.wire import PATIENCE_S
 
@@ -29,7 +29,7 @@ PROMISE = {
 
 
 async def test_who_may_not_read_promises_at_first_hears_them_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(promises, "_AGAIN_S", 0.01)
+    monkeypatch.setattr(scale_up_events, "_AGAIN_S", 0.01)
     asked: list[str] = []
     told = asyncio.Event()
 
@@ -54,8 +54,8 @@ async def test_who_may_not_read_promises_at_first_hears_them_later(monkeypatch: 
     rng = random.Random(1)
     async with serving(events) as target, Connection(target) as connection:
         client = Client(connection, rng=rng, retry=Retry(rng, attempts=1))
-        hearing = Promises(client, tell, rng=rng)
-        with capture_logs() as logs:
+        hearing = ScaleUpEvents(client)
+        with capture_logs() as logs, hearing.reported_to(tell):
             running = asyncio.create_task(hearing.run())
             try:
                 async with asyncio.timeout(PATIENCE_S):

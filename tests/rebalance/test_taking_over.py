@@ -78,7 +78,7 @@ class TestMovesOfTheOther:
         going["status"]["conditions"].append(EVICTED)
         picture.add(going)
         takes_over(picture)
-        assert picture.machine.history.in_flight("web/default/Deployment/web") is None
+        assert picture.machine.history.of("web/default/Deployment/web").flight is None
 
     @pytest.mark.parametrize("leads", [True, False])
     def test_who_leads_or_led_does_not_count_its_own_twice(self, leads: bool) -> None:
@@ -89,7 +89,7 @@ class TestMovesOfTheOther:
         going["status"]["conditions"].append(EVICTED)
         picture.add(going)
         called = "web/default/Deployment/web"
-        assert len(picture.machine.history.since(called, 0.0)) == 1
+        assert len(picture.machine.history.of(called).moves) == 1
 
 
 class TestNodesLost:

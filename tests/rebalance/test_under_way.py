@@ -78,8 +78,8 @@ def test_a_job_s_new_pod_does_not_end_the_move_of_a_deployment_s() -> None:
     picture.remove("Pod", move.pod.partition("/")[2])
     picture.add(picture.web("batch-x", "d1", slot=4, owner=JOB, created=NOW))
     picture.plan()
-    assert picture.machine.history.in_flight(move.group) is not None
-    assert picture.machine.history.failures(move.group) == 0
+    assert picture.machine.history.of(move.group).flight is not None
+    assert picture.machine.history.of(move.group).failures == 0
 
 
 def test_a_job_s_pod_that_is_not_ready_does_not_keep_a_move_under_way() -> None:
@@ -93,7 +93,7 @@ def test_a_job_s_pod_that_is_not_ready_does_not_keep_a_move_under_way() -> None:
     slow["status"]["conditions"] = []
     picture.add(slow, picture.web("new", "s1", slot=3, created=NOW))
     picture.plan()
-    assert picture.machine.history.in_flight(move.group) is None
+    assert picture.machine.history.of(move.group).flight is None
 
 
 def set_pod(picture: Picture, name: str, number: int, slot: int, **more: Any) -> dict[str, Any]:
@@ -128,8 +128,8 @@ def test_a_move_ends_when_another_set_took_the_place_of_the_one_that_was_to_make
     picture.add(*(set_pod(picture, "c", n, 3 + n, created=picture.now) for n in (0, 1)))
     picture.now += 60
     picture.plan()
-    assert picture.machine.history.in_flight(move.group) is None
-    assert picture.machine.history.failures(move.group) == 1, "the group is as far off as before"
+    assert picture.machine.history.of(move.group).flight is None
+    assert picture.machine.history.of(move.group).failures == 1, "the group is as far off as before"
     picture.now += 600
     assert picture.move()
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.engine.node_pools import NodePool
+from fairlead.engine.rebalance.node_pools import NodePool
 from fairlead.kube.decode import convert
 from fairlead.nodegroups import read_groups
 from fairlead.world.autoscaler import Pacing

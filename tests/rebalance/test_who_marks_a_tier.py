@@ -52,7 +52,7 @@ def lost_spot() -> Picture:
     for name in ("s1", "s2"):
         picture.remove("Node", name)
     picture.fall_back()
-    picture.marks = picture.marks.succeeded("spot")
+    picture.marks = picture.marks.cleared("spot")
     return picture
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.policy.marks import PROBE_S, Marks
+from fairlead.policy.tiers.marks import PROBE_S, Marks
 from support.pictured import NOW, Picture, unschedulable
 from support.policies import ON_DEMAND, SPOT, policy
 from support.units import EPOCH

@@ -9,7 +9,7 @@ from typing import Any
 from structlog.testing import capture_logs
 
 from fairlead.doors.scheduler.recording import replay, segments_of
-from fairlead.engine.gangs import Gang
+from fairlead.engine.gangs.gangs import Gang
 from fairlead.kube.resources import Resource
 from support.custom import custom_resource, gadget
 from support.faults import Answer, Faithful, RequestFault
@@ -55,7 +55,7 @@ async def seen(ours: Shop, running: InProcess, present: int, minimum: int | None
 
     def look() -> Gang | None:
         session = running.scheduler.session
-        gang = session.core.state.gangs.get(f"{ours.cluster.namespace}/train") if session else None
+        gang = session.core.report.gang(f"{ours.cluster.namespace}/train") if session else None
         if gang is None or gang.present != present:
             return None
         return gang if minimum is None or gang.minimum == minimum else None

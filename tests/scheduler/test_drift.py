@@ -26,7 +26,7 @@ async def test_a_pod_whose_creation_the_watch_never_showed_is_found_and_placed(o
         drift = running.scheduler.session.drift
         assert await drift.compare() >= 1
         await aside(ours.bound, "a")
-    text = running.scheduler.metrics.text().decode()
+    text = running.scheduler.metrics().decode()
     assert 'fairlead_drift_total{kind="Pod"}' in text
 
 
@@ -40,7 +40,7 @@ async def test_a_pod_whose_end_the_watch_never_showed_is_forgotten(ours: Shop):
         key = f"{ours.cluster.namespace}/a"
         await aside(ours.cluster.delete, "Pod", "a", gracePeriodSeconds=0)
         await aside(ours.cluster.gone, "Pod", "a")
-        await aside(ours.cluster.wait, lambda: not session.core.state.uid_of(key), "the end to be seen")
+        await aside(ours.cluster.wait, lambda: not session.core.report.uid_of(key), "the end to be seen")
         assert await drift_of(session) == 0
 
 
@@ -71,7 +71,7 @@ async def test_a_pod_that_the_core_lost_is_told_to_it_again(ours: Shop):
         assert await drift_of(session) == 1
         await aside(
             ours.cluster.wait,
-            lambda: session.core.state.snapshot.placed(f"{namespace}/a") is not None,
+            lambda: session.core.report.node_of(f"{namespace}/a"),
             "the pod to be counted again",
         )
         assert await drift_of(session) == 0
@@ -93,8 +93,8 @@ async def test_repairs_need_no_more_rights_than_watching(ours: Shop):
         await aside(ours.bound, "a")
         session.core.handle([Gone("Node", "", node)], 0.0)
         assert await drift_of(session) >= 1
-        nodes = session.core.state.snapshot.nodes
-        await aside(ours.cluster.wait, lambda: nodes.slot(node) >= 0, "the node to be known again")
+        report = session.core.report
+        await aside(ours.cluster.wait, lambda: report.has_node(node), "the node to be known again")
 
 
 async def test_too_much_of_it_lists_everything_anew(ours: Shop):
@@ -114,7 +114,7 @@ async def test_too_much_of_it_lists_everything_anew(ours: Shop):
         await aside(ours.cluster.wait, rebuilt, "a new session")
         await aside(ours.add, "b")
         await aside(ours.bound, "b")
-    assert 'fairlead_rebuilds_total{reason="drift"} 1.0' in running.scheduler.metrics.text().decode()
+    assert 'fairlead_rebuilds_total{reason="drift"} 1.0' in running.scheduler.metrics().decode()
 
 
 async def test_a_defect_of_the_core_lists_everything_anew(ours: Shop):
@@ -125,7 +125,7 @@ async def test_a_defect_of_the_core_lists_everything_anew(ours: Shop):
         # What a defect might leave behind: the core believes a pod placed that it has never seen.
         made = convert(ours.pod("a") | {"kind": "Pod"}, Pod)
         metadata = msgspec.structs.replace(made.metadata, namespace=ours.cluster.namespace)
-        first.core.state.snapshot.assume(msgspec.structs.replace(made, metadata=metadata), 0)
+        first.core._state.snapshot.assume(msgspec.structs.replace(made, metadata=metadata), 0)
         await aside(ours.add, "a")
         await aside(ours.bound, "a")
         assert running.scheduler.session is not first

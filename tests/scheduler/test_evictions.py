@@ -39,10 +39,10 @@ async def heard_of(ours: Shop, running: InProcess, **allowed: int) -> None:
     low = typed(pod("low", namespace=ours.cluster.namespace, labels={"app": "low"}))
     session = running.scheduler.session
     assert session is not None
-    budgets = session.core.state.budgets
+    report = session.core.report
 
     def look() -> bool:
-        return {one.metadata.name: budgets.allowed(one) for one in budgets.of(low)} == allowed
+        return report.disruptions_allowed(low) == allowed
 
     await aside(ours.cluster.wait, look, f"the scheduler to hear that budgets allow {allowed}")
 

@@ -11,7 +11,7 @@ from support.stands_still import StandsStill
 
 
 def leads(running: InProcess) -> bool:
-    return b"fairlead_leader 1.0" in running.scheduler.metrics.text()
+    return b"fairlead_leader 1.0" in running.scheduler.metrics()
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ import pytest
 from fairlead.client.api import Client
 from fairlead.client.config import Server, Target
 from fairlead.client.connection import JSON, Connection
-from fairlead.doors.owners import OwnersOfPods
-from fairlead.doors.references import is_valid
-from fairlead.doors.scheduler import scales as scales_module
-from fairlead.doors.scheduler.scales import Scales
 from fairlead.engine.core.events import Gone, Seen
+from fairlead.feed import scales as scales_module
+from fairlead.feed.owners import OwnerReader
+from fairlead.feed.references import is_valid
+from fairlead.feed.scales import Scales
 from fairlead.kube.meta import OwnerReference
 from support.units import pod, typed
 from support.virtual_loop import VirtualLoop, pass_by, run_virtually
@@ -59,7 +59,7 @@ def test_a_reference_that_can_name_no_object_is_asked_for_nowhere(forged: dict[s
         apis = Nothing()
         seen = owned("a-0", **forged)
         assert await Scales(apis, lambda _: True, loop.clock).before([seen]) == []
-        await OwnersOfPods(apis, clock=loop.clock).learn(seen.object, "default")
+        await OwnerReader(apis, clock=loop.clock).learn(seen.object.metadata, "default")
         assert apis.asked == []
 
     run_virtually(story)

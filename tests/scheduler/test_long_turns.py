@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from fairlead.doors.scheduler.door import Scheduler
+from fairlead.doors.scheduler.door import SchedulerDoor
 from fairlead.doors.scheduler.inbox import Inbox
 from fairlead.doors.scheduler.session import WORK_AT_ONCE
 from fairlead.engine.core.events import Gone
@@ -23,10 +23,10 @@ async def test_others_run_while_a_scheduler_takes_in_what_there_is(ours: Shop) -
     await aside(fill)
     known: set[int] = set()
 
-    async def look(scheduler: Scheduler) -> None:
+    async def look(scheduler: SchedulerDoor) -> None:
         while True:
             if scheduler.session is not None:
-                known.add(len(scheduler.session.core.state.pending))
+                known.add(scheduler.session.core.report.pending)
             await asyncio.sleep(0)
 
     async with in_process(ours, meanwhile=look):

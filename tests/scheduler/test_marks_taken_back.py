@@ -14,7 +14,7 @@ from fairlead.client.clock import Clock
 from fairlead.client.connection import Connection
 from fairlead.doors.scheduler.evictor import Evictor
 from fairlead.engine.core.actions import EvictPod, SparePod
-from fairlead.engine.evicted import CONDITION
+from fairlead.engine.snapshot.evicted import CONDITION
 from fairlead.kube.resources import known
 from support.cluster import Cluster
 from support.faults import Faithful, FaultProxy, Plan
@@ -37,19 +37,17 @@ class Marking:
             between_turns=lambda: asyncio.sleep(0),
             confirms=self._confirms,
             is_spared=lambda uid: self.spared,
-            budgets=lambda evict: (),
-            allowed=lambda budget: 1,
-            respect=True,
+            protected=lambda evictions: None,
             tell=lambda event: None,
             done=lambda evict: None,
-            refused=lambda evict, message, *, final: None,
+            refused=lambda evict, message, final: None,
             # It stands still: a mark that is made again is the same to the byte.
             clock=Clock(wall=lambda: began),
         )
         made = cluster.create(pod("member", spec={"schedulerName": "nobody"}))
         self.key, self.uid = f"{cluster.namespace}/member", made["metadata"]["uid"]
 
-    def _confirms(self, evict: EvictPod, *, sending: bool = False) -> bool:
+    def _confirms(self, evict: EvictPod, sending: bool) -> bool:
         return not sending  # marked, and then the eviction itself is not wanted
 
     async def mark(self, message: str = "first") -> None:

@@ -26,7 +26,7 @@ async def bound(ours: Shop, uid: str, *tolerations: Toleration) -> Writing:
         bind = BindPod(
             f"{ours.cluster.namespace}/a", uid or made["metadata"]["uid"], node, "a", {}, tolerations
         )
-        found.binder.put(bind, None, 0.0)
+        found.binder.put(bind, 0.0)
         await found.binder.idle()
     return found
 
@@ -53,9 +53,8 @@ async def test_why_a_pod_waits_is_not_said_of_another_nor_complained_about(ours:
     former["metadata"]["uid"] = FORMER
     with capture_logs() as said:
         async with writing(ours) as found:
-            found.waiting[FORMER] = typed(former)
             key = f"{ours.cluster.namespace}/a"
-            found.statuses.hold(HoldPod(key, FORMER, "0/1 nodes are available", True, key))
+            found.statuses.hold(HoldPod(key, FORMER, "0/1 nodes are available", True, key, typed(former)))
             await found.statuses.idle()
     assert found.statuses.written == 0
     assert not [line for line in said if line["log_level"] == "warning"]

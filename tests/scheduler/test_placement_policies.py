@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ import pytest
 from fairlead.policy.names import POLICIES
 from support.admission import exact
 from support.cluster import Cluster
+from support.command import run_command
 from support.policies import add_policy, serve_policies
 from support.rebalancing import PACE
 from support.scheduled_tiers import ByScheduler, by_scheduler
@@ -93,12 +92,7 @@ def test_a_recording_under_policies_replays_to_the_byte(corner: ByScheduler, tmp
     corner.lose(*corner.nodes("spot"))
     corner.lies("web", on_demand=6)
     assert corner.placing.stop() == 0
-    done = subprocess.run(
-        [sys.executable, "-m", "fairlead", "replay", str(record), "--output=json"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_command("replay", record, "--output=json")
     assert done.returncode == 0, done.stdout
     assert json.loads(done.stdout)["agrees"]
 

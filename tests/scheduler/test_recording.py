@@ -6,13 +6,15 @@ import os
 import stat
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
 from fairlead.cli.replay import command
+from fairlead.doors.scheduler.configuration import RecordSection
 from fairlead.doors.scheduler.recording import Recorder, replay, segments_of
 from fairlead.engine.core.core import Core
-from fairlead.engine.settings import Settings
+from fairlead.engine.planning.settings import Settings
 from fairlead.errors import BadInput
 from support.cluster_of import seen
 from support.scheduler import Shop, aside, in_process
@@ -23,7 +25,7 @@ NOW = EPOCH.timestamp()
 
 def record(path: Path, *turns: list[dict], segments: int = 4, settings: Settings | None = None) -> None:
     settings = settings or Settings()
-    recorder = Recorder(path, settings, segment_bytes=10_000, segments=segments)
+    recorder = Recorder(RecordSection(str(path), 10_000, segments), settings)
     core = Core(settings)
     for index, things in enumerate(turns):
         events = [seen(thing) for thing in things]
@@ -38,10 +40,24 @@ def test_what_was_decided_is_decided_again(tmp_path: Path):
     assert (found.segments, found.turns, found.events, found.actions) == (1, 2, 3, 2)
 
 
+def test_a_recording_of_before_actions_brought_anything_along_is_decided_again() -> None:
+    """Made by a version whose actions were no more than decisions: binds with volumes, holds, evictions."""
+    found = replay([Path(__file__).parent / "recordings" / "format-2.jsonl"])
+    assert found.difference is None
+    assert (found.turns, found.events, found.actions) == (14, 21, 9)
+
+
+def test_what_actions_bring_along_is_not_recorded(tmp_path: Path):
+    record(tmp_path / "r", [node("n"), pod("a", cpu=9)])
+    line = msgspec.json.decode((tmp_path / "r").read_bytes().splitlines()[1])
+    (hold,) = line["actions"]
+    assert sorted(hold) == ["action", "message", "pod", "uid", "unit", "unschedulable"]
+
+
 def test_only_its_owner_may_read_a_recording(tmp_path: Path):
     before = os.umask(0)
     try:
-        Recorder(tmp_path / "log", Settings(), segment_bytes=1000, segments=2).close()
+        Recorder(RecordSection(str(tmp_path / "log"), 1000, 2), Settings()).close()
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "log").stat().st_mode) == 0o600

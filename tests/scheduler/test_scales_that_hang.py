@@ -12,9 +12,9 @@ import pytest
 from fairlead.client.api import Client
 from fairlead.client.config import Server, Target
 from fairlead.client.connection import JSON, Connection
-from fairlead.doors.scheduler.scales import Scales
 from fairlead.engine.core.events import Event, Seen
 from fairlead.errors import ApiError
+from fairlead.feed.scales import Scales
 from fairlead.kube.workloads import Workload
 from support.units import pod, typed
 from support.virtual_loop import VirtualLoop, pass_by, run_virtually
@@ -104,6 +104,16 @@ def names(prefix: str, number: int) -> list[str]:
 def test_owners_that_answer_are_told_before_their_pods() -> None:
     async def main(scene: Scene) -> None:
         assert await scene.before("good.dev", names("g", 100)) == (set(names("g", 100)), 0.0)
+
+    play(main)
+
+
+def test_what_was_read_is_known_to_a_core_that_begins_later() -> None:
+    async def main(scene: Scene) -> None:
+        scene.apis.hung.add("bad.dev")
+        await scene.before("good.dev", names("g", 3))
+        await scene.before("bad.dev", names("b", 3))
+        assert _sizes(scene.scales.known()) == dict.fromkeys(names("g", 3), 3)
 
     play(main)
 

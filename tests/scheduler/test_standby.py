@@ -7,22 +7,24 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-import pytest
 from structlog.testing import capture_logs
 
 from fairlead.client import config as kubeconfig
 from fairlead.client.api import Client
 from fairlead.client.connection import Connection
+from fairlead.doors.process import Context
 from fairlead.doors.scheduler.configuration import merged
-from fairlead.doors.scheduler.inbox import Latest
-from fairlead.doors.scheduler.leading import Scheduler
-from fairlead.engine.core.events import Gone, Seen
-from fairlead.kube.workloads import PodGroup
-from support.cluster_of import seen
+from fairlead.doors.scheduler.door import SchedulerDoor
+from fairlead.doors.scheduler.inbox import Inbox
+from fairlead.doors.scheduler.watching import Watching
+from fairlead.engine.core.events import Event, Gone, Seen, Unread
+from fairlead.feed.policies import LivePolicies
+from fairlead.feed.scales import Scales
+from fairlead.kube.node import Node
+from fairlead.kube.pod import Pod
 from support.faults import Answer, Faithful, FaultProxy, RequestFault
 from support.scheduler import Shop, aside
-from support.units import node as a_node
-from support.units import pod
+from support.wire import PATIENCE_S
 
 LEASE = "fairlead-scheduler"
 
@@ -60,27 +62,29 @@ def lease(ours: Shop, holder: str) -> dict[str, object]:
 @asynccontextmanager
 async def candidate(
     ours: Shop, requests: Requests, *, system_namespace: str = "", **flags: object
-) -> AsyncIterator[Scheduler]:
+) -> AsyncIterator[SchedulerDoor]:
     """A scheduler beside another that holds the lease, unless its lease is in a namespace of its own."""
     if not system_namespace:
         await aside(ours.cluster.create, lease(ours, "other"))
     fields = {"schedulerNames": [ours.scheduler], "leaderElection.retryPeriod": "200ms", **flags}
     upstream = kubeconfig.load(ours.cluster.kubeconfig)
     async with FaultProxy(upstream, requests) as proxy, Connection(proxy.target, in_flight=96) as connection:
-        scheduler = Scheduler(
-            Client(connection),
-            merged({}, fields),
-            system_namespace=system_namespace or ours.cluster.namespace,
-        )
+        client = Client(connection)
+        namespace = system_namespace or ours.cluster.namespace
+        context = Context(client, LivePolicies(client, cluster=False), namespace, client.rng)
+        scheduler = SchedulerDoor(context, merged({}, fields))
+        following = asyncio.create_task(context.follow())
         running = asyncio.create_task(scheduler.run())
         try:
             yield scheduler
         finally:
             scheduler.stop()
             await running
+            following.cancel()
+            await asyncio.wait((following,))
 
 
-def ready(scheduler: Scheduler) -> bool:
+def ready(scheduler: SchedulerDoor) -> bool:
     return not any(scheduler.checks().values())
 
 
@@ -94,7 +98,7 @@ async def test_it_writes_nothing_and_takes_over_without_listing(ours: Shop):
         await aside(ours.cluster.delete, "Pod", "before", gracePeriodSeconds=0)
         await aside(ours.cluster.gone, "Pod", "before")
         assert standby.session is not None
-        assert not standby.session.core.state.pending
+        assert not standby.session.core.report.pending
         assert not requests.writes
         listed = requests.listings("pods"), requests.listings("nodes")
         with capture_logs() as said:
@@ -114,7 +118,7 @@ async def test_one_that_is_told_to_end_ends_without_having_led(ours: Shop):
     requests = Requests()
     async with candidate(ours, requests) as standby:
         await aside(ours.cluster.wait, lambda: ready(standby), "the standby to be ready")
-        standby.reload(merged({}, {"schedulerNames": ["another"]}))
+        standby.use(merged({}, {"schedulerNames": ["another"]}))
         first = standby.session
         await aside(
             ours.cluster.wait,
@@ -185,30 +189,85 @@ async def test_the_namespace_of_its_lease_is_made_when_it_is_missing_and_never_l
     assert not [one for one in requests.made if one.startswith(f"GET /api/v1/namespaces/{name}")]
 
 
-class TestWhatIsKept:
-    def test_is_the_latest_of_each_object_in_the_order_they_came(self):
-        latest = Latest()
-        first, second, again = seen(a_node("n", cpu=1)), seen(pod("p")), seen(a_node("n", cpu=2))
-        latest.take([first, second])
-        latest.take([again])
-        assert len(latest) == 2
-        assert latest.all() == [again, second]
-        assert latest.all() == []
+@asynccontextmanager
+async def watching(ours: Shop, inbox: Inbox) -> AsyncIterator[Watching]:
+    """What a standby watches, once everything is listed."""
+    async with ours.cluster.client() as client, asyncio.TaskGroup() as group:
+        context = Context(client, LivePolicies(client, cluster=False), ours.cluster.namespace, client.rng)
+        scales = Scales(client, lambda pod: True, context.clock)
+        found = Watching(client, context.watches, inbox, scales, rng=client.rng)
+        tasks = [group.create_task(part) for part in (context.follow(), found.run())]
+        await found.synced()
+        yield found
+        for task in tasks:
+            task.cancel()
 
-    def test_is_nothing_of_what_is_gone(self):
-        latest = Latest()
-        latest.take([seen(a_node("n")), Gone("Node", "", "n")])
-        assert latest.all() == []
 
-    def test_is_the_successor_when_the_deletion_of_the_one_before_comes_late(self):
-        latest = Latest()
-        later = seen(pod("p", uid="2"))
-        latest.take([seen(pod("p", uid="1")), later, Gone("Pod", "default", "p", "1")])
-        assert latest.all() == [later]
+def objects(ours: Shop, events: list[Event]) -> dict[str, Event]:
+    """What is told of nodes and pods of the test's own, by name."""
+    found: dict[str, Event] = {}
+    for event in events:
+        thing = event.object if isinstance(event, Seen) else getattr(event, "pod", None)
+        if isinstance(thing, Node | Pod) and (
+            isinstance(thing, Node) or thing.metadata.namespace == ours.cluster.namespace
+        ):
+            found[thing.metadata.name] = event
+    return found
 
-    @pytest.mark.parametrize("flavours", [("scheduling.x-k8s.io/v1alpha1", "scheduling.volcano.sh/v1beta1")])
-    def test_is_every_flavour_of_a_pod_group(self, flavours: tuple[str, ...]):
-        latest = Latest()
-        events = [Seen("PodGroup", PodGroup(api_version=flavour)) for flavour in flavours]
-        latest.take(events)
-        assert latest.all() == events
+
+class TestWhatALeaderBeginsWith:
+    async def test_is_every_object_as_it_is_now_nodes_first(self, ours: Shop):
+        await aside(ours.add, "gone")
+        await aside(ours.add, "stays")
+        inbox = Inbox()
+        async with watching(ours, inbox) as found:
+            (node,) = await aside(ours.cluster.add_nodes, 1)
+            await aside(ours.cluster.patch, "Pod", "stays", {"metadata": {"labels": {"new": "yes"}}})
+            await aside(ours.cluster.delete, "Pod", "gone", gracePeriodSeconds=0)
+            await aside(ours.cluster.gone, "Pod", "gone")
+
+            def known() -> dict[str, Event] | None:
+                known = objects(ours, found.known())
+                return known if node in known and "gone" not in known else None
+
+            told = await aside(ours.cluster.wait, known, "the standby to see it")
+            assert told is not None
+            assert [name for name in told if name in (node, "stays")] == [node, "stays"]
+            stays = told["stays"]
+            assert isinstance(stays, Seen)
+            assert isinstance(stays.object, Pod)
+            assert stays.object.metadata.labels["new"] == "yes"
+
+    async def test_goes_on_in_the_inbox_and_before_it_nothing_is_there(self, ours: Shop):
+        inbox = Inbox()
+        async with watching(ours, inbox) as found:
+            await aside(ours.add, "before")
+            await aside(ours.cluster.wait, lambda: "before" in _pods(ours, found), "the pod to be seen")
+            assert not inbox.take()
+            found.known()
+            await aside(ours.add, "after")
+            told: dict[str, Event] = {}
+            async with asyncio.timeout(PATIENCE_S):
+                while "after" not in told:
+                    await inbox.wait(None)
+                    told |= objects(ours, inbox.take())
+            assert "before" not in told
+
+    async def test_is_what_can_be_made_out_of_a_pod_that_was_never_read(self, ours: Shop):
+        for name in ("bad", "gone"):
+            await aside(ours.add, name, gang="g", minimum=3)
+            no_time = {"status": {"startTime": "0000-01-01T00:00:00Z"}}
+            await aside(ours.cluster.patch, "Pod", name, no_time, "merge", "status")
+        async with watching(ours, Inbox()) as found:
+            await aside(ours.cluster.delete, "Pod", "gone", gracePeriodSeconds=0)
+            await aside(ours.cluster.wait, lambda: _pods(ours, found) == {"bad"}, "one to go")
+            (event,) = [one for name, one in objects(ours, found.known()).items() if name in ("bad", "gone")]
+            assert isinstance(event, Unread)
+            assert event.pod.metadata.annotations["pod-group"] == "g"
+
+
+def _pods(ours: Shop, found: Watching) -> set[str]:
+    """The test's pods that the watch shows, readable or not."""
+    (view,) = [reflector.view for resource, reflector in found if resource.kind == "Pod"]
+    keys = (key.partition("/") for key in view.versions())
+    return {name for namespace, _, name in keys if namespace == ours.cluster.namespace}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,18 +13,18 @@ import pytest
 import yaml
 
 from fairlead.client.api import Client
-from fairlead.client.clock import WALL_CLOCK
-from fairlead.doors.marks import LiveMarks
-from fairlead.doors.policies import LivePolicies
-from fairlead.doors.scheduler.inbox import Latest
-from fairlead.doors.scheduler.tiers import TierFeed, Tiering
+from fairlead.doors.process import Context
+from fairlead.doors.scheduler.policy_feed import PolicyFeed
 from fairlead.engine.core.actions import MarkTiers
-from fairlead.engine.core.events import Event, Gone, MarksAre, PoliciesAre, Promised
-from fairlead.policy.marks import Marks
+from fairlead.engine.core.events import Event, MarksAre, PoliciesAre, Promised
+from fairlead.feed.marks import LiveMarks
+from fairlead.feed.policies import LivePolicies
+from fairlead.feed.scale_up_events import ScaleUpEvents
+from fairlead.policy.tiers.marks import Marks
 from support.cluster import Cluster
 from support.cluster_of import seen
 from support.policies import plain_policy, serve_policies
-from support.units import node, pod
+from support.units import pod
 from support.wire import PATIENCE_S
 
 SPOT_FAILED = Marks(60).failed("spot", 1000)
@@ -81,15 +80,15 @@ class Following:
         os.replace(beside, self.file)
 
     @asynccontextmanager
-    async def running(self, client: Client) -> AsyncIterator[tuple[Tiering, LiveMarks]]:
+    async def running(self, client: Client) -> AsyncIterator[tuple[PolicyFeed, LiveMarks, ScaleUpEvents]]:
         policies = LivePolicies(client, file=str(self.file))
-        marks = LiveMarks(client, policies, self.cluster.namespace)
-        feed = TierFeed(policies, marks, ())
-        tiering = Tiering(feed, client, self.told, rng=random.Random(1), clock=WALL_CLOCK)
-        async with beside(policies.run(), marks.run(), tiering.listen()):
+        context = Context(client, policies, self.cluster.namespace, client.rng)
+        feed = PolicyFeed(context, client, self.told)
+        context.marks.on_change(feed.look)
+        async with beside(context.follow(), feed.listen()):
             async with asyncio.timeout(PATIENCE_S):
-                await tiering.synced()
-            yield tiering, marks
+                await feed.synced()
+            yield feed, context.marks, context.scale_ups
 
     def marks_are(self, marks: Marks) -> Callable[[Event], bool]:
         return lambda event: event == MarksAre(self.name, dict(marks))
@@ -108,23 +107,24 @@ def following(cluster: Cluster, tmp_path: Path) -> Following:
 async def test_a_mark_that_another_took_away_while_ours_was_written_is_gone_for_the_core_too(
     following: Following,
 ):
-    async with following.cluster.client() as client, following.running(client) as (tiering, marks):
+    async with following.cluster.client() as client, following.running(client) as (feed, marks, _):
         await marks.change(following.name, lambda found: found.failed("spot", 1000))
-        assert any(map(following.marks_are(SPOT_FAILED), tiering.news()))
+        assert any(map(following.marks_are(SPOT_FAILED), feed.known([])))
         claimed = SPOT_FAILED.claim_probe("spot", "us", 1070)
         assert claimed is not None
-        tiering.put(MarkTiers(following.name, dict(SPOT_FAILED), dict(claimed)))
-        await marks.change(following.name, lambda found: found.succeeded("spot"))
-        async with beside(tiering.run()):  # only now is anything written
+        feed.put(MarkTiers(following.name, dict(SPOT_FAILED), dict(claimed)))
+        await marks.change(following.name, lambda found: found.cleared("spot"))
+        async with beside(feed.run()):  # only now is anything written
             await following.told.until(following.marks_are(Marks()))
 
 
 async def test_marks_are_told_again_of_a_policy_that_was_away(following: Following):
     async with (
         following.cluster.client() as client,
-        following.running(client) as (tiering, marks),
-        beside(tiering.run()),
+        following.running(client) as (feed, marks, _),
+        beside(feed.run()),
     ):
+        feed.known([])
         await marks.change(following.name, lambda found: found.failed("spot", 1000))
         await following.told.until(following.marks_are(SPOT_FAILED))
         following.say(following.other)
@@ -148,20 +148,14 @@ async def test_promises_so_far_are_heard_before_anything_is_planned(following: F
         "lastTimestamp": "2026-01-01T00:00:00Z",
     }
     following.cluster.create(promise)
-    async with following.cluster.client() as client, following.running(client):
-        assert [event.uid for event in following.told.events if isinstance(event, Promised)] == ["uid-p"]
+    async with following.cluster.client() as client, following.running(client) as (feed, _, _):
+        assert [event.uid for event in feed.known([]) if isinstance(event, Promised)] == ["uid-p"]
 
 
-class TestWhatAStandByKeeps:
-    def test_is_told_nodes_first_and_promises_last(self):
-        latest, there, here = Latest(), seen(pod("p", on="n")), seen(node("n"))
-        latest.take([Promised("uid-default-p", 1.0), there, here])
-        assert latest.all() == [here, there, Promised("uid-default-p", 1.0)]
-        assert latest.all() == []
-
-    def test_is_the_newest_promise_of_pods_that_are_not_gone(self):
-        latest = Latest()
-        latest.take([seen(pod("p")), seen(pod("q")), Promised("uid-default-p", 2.0)])
-        latest.take([Promised("uid-default-q", 2.0), Promised("uid-default-q", 1.0)])
-        latest.take([Gone("Pod", "default", "p", "uid-default-p")])
-        assert latest.all() == [seen(pod("q")), Promised("uid-default-q", 2.0)]
+async def test_only_the_newest_promise_of_a_pod_is_told_and_after_the_pods(following: Following):
+    there = seen(pod("p"))
+    async with following.cluster.client() as client, following.running(client) as (feed, _, scale_ups):
+        assert not following.told.events
+        scale_ups.known |= {"uid-default-p": 1.0}
+        scale_ups.known |= {"uid-default-p": 2.0}
+        assert feed.known([there])[-2:] == [there, Promised("uid-default-p", 2.0)]

@@ -5,21 +5,19 @@ from __future__ import annotations
 import json
 
 from fairlead.client.view import Event, View
-from fairlead.doors.scheduler.inbox import Latest
-from fairlead.doors.scheduler.sources import Source, core_events
+from fairlead.doors.scheduler.watching import core_events
 from fairlead.engine.core.events import Event as CoreEvent
 from fairlead.engine.core.events import Gone, Seen, Unread
-from fairlead.engine.objects import remains
 from fairlead.kube.decode import decoder
 from fairlead.kube.pod import Pod
 from fairlead.kube.resources import known
 from support.scheduler import Shop, aside, in_process
-from support.units import pod, typed
+from support.units import pod
 
 # The API server takes any time of the calendar; ours begins with the year 1.
 NO_TIME = "0000-01-01T00:00:00Z"
 
-PODS = Source("Pod", known("Pod"), Pod, lambda pod: None)
+PODS = known("Pod")
 
 
 class Watch:
@@ -68,24 +66,6 @@ def test_of_a_pod_that_is_no_json_the_name_is_told():
     (event,) = Watch().frame(line)
     assert isinstance(event, Unread)
     assert event.pod.metadata.key == "shop/c"
-
-
-def test_who_does_not_decide_yet_keeps_the_latest_of_it():
-    bad, good, gone = (
-        Unread(remains(pod("c")), "a problem"),
-        Seen("Pod", typed(pod("c"))),
-        Gone("Pod", "default", "c", "uid-default-c"),
-    )
-    for events, kept in (
-        ([bad], [bad]),
-        ([bad, good], [good]),
-        ([good, bad], [good]),
-        ([bad, gone], []),
-        ([bad, Gone("Pod", "default", "c", "another")], [bad]),
-    ):
-        latest = Latest()
-        latest.take(events)
-        assert latest.all() == kept
 
 
 async def test_a_gang_with_a_member_that_cannot_be_read_waits_and_says_so(ours: Shop):

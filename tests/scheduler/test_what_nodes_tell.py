@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fairlead.client.view import Event, View
-from fairlead.doors.scheduler.sources import core_events, sources
+from fairlead.doors.scheduler.watching import core_events, sources
 from fairlead.engine.core.events import Event as CoreEvent
 from fairlead.engine.core.events import Seen
 from fairlead.kube.decode import decoder
@@ -23,7 +23,7 @@ class Watch:
     """What the core is told while a node changes."""
 
     def __init__(self) -> None:
-        self._view: View[Node, Any] = View("Node", decoder(Node), NODES.keep, lambda error: None)
+        self._view: View[Node, Any] = View("Node", decoder(Node), lambda node: node, lambda error: None)
         self._view.end("1", [])
         self._version = 1
 

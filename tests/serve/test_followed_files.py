@@ -15,10 +15,11 @@ import yaml
 from structlog.testing import capture_logs
 
 from fairlead.client.api import Client
-from fairlead.doors import policies, shown
-from fairlead.doors.files import stamp_of
-from fairlead.doors.policies import LivePolicies
-from fairlead.doors.shown import Callers
+from fairlead.doors import certificates
+from fairlead.doors.certificates import Callers
+from fairlead.feed import policies
+from fairlead.feed.files import stamp_of
+from fairlead.feed.policies import LivePolicies
 from support.policies import plain_policy
 from support.wire import PATIENCE_S
 
@@ -39,7 +40,7 @@ class Closed:
             return read_text(path, *arguments, **options)
 
         monkeypatch.setattr(Path, "read_text", read)
-        for module in (policies, shown):
+        for module in (policies, certificates):
             monkeypatch.setattr(module, "_LOOK_S", 0.01)
 
     async def rewritten(self, text: str) -> list[str]:

@@ -8,7 +8,7 @@ import re
 import pytest
 import structlog
 
-from fairlead.doors.running import configure_logging
+from fairlead.doors.process import configure_logging
 
 HOSTILE = {
     "newline": "web\n2026-01-01T00:00:00Z [info     ] bound pod=shop/other",

@@ -5,21 +5,23 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from fairlead.policy.names import POLICIES
 from support.admission import Tiered, exact
 from support.balancer import Balancer
 from support.cluster import Cluster
+from support.command import run_command
 from support.door import DoorProcess, kubeconfig_of
+from support.line import Line
 from support.policies import add_policy, plain_policy, serve_policies
 from support.wire import PATIENCE_S
 
@@ -114,6 +116,39 @@ def test_every_door_works_and_one_port_answers_for_all(corner: Served) -> None:
 
 
 @pytest.mark.slow
+def test_all_doors_of_a_process_share_one_watch_of_each_kind(cluster: Cluster, tmp_path: Path) -> None:
+    direct, line = cluster.kubeconfig, Line(cluster)
+    with line.served() as url, Balancer() as balancer:
+        corner = Served(cluster, balancer)
+        try:
+            corner.nodes()
+            serve_policies(cluster)
+            name = add_policy(cluster, corner.policy())["metadata"]["name"]
+            cluster.kubeconfig = kubeconfig_of(url, tmp_path)
+            corner.add_replica()
+            cluster.kubeconfig = direct
+            corner.ready()
+            corner.deploy("theirs", 10)
+            assert corner.settled("theirs", 10) == exact(10)
+            # The status of the policy is written by the same process, which watches pods for it.
+            cluster.wait(
+                lambda: "spot 7, on-demand 3" in str(cluster.get(POLICIES, name).get("status")),
+                "the policy's status",
+            )
+        finally:
+            corner.close()
+    asked = [urlsplit(path) for path in line.requests]
+    watched = Counter(
+        (one.path, parse_qs(one.query).get("fieldSelector", [""])[0])
+        for one in asked
+        if "watch" in parse_qs(one.query)
+    )
+    for path in ("/api/v1/pods", "/api/v1/nodes", "/apis/apps/v1/replicasets", "/apis/batch/v1/jobs"):
+        assert watched[path, ""] == 1
+    assert {kind: number for kind, number in watched.items() if number > 1} == {}
+
+
+@pytest.mark.slow
 def test_policies_of_the_cluster_are_followed_and_their_status_is_kept(corner: Served) -> None:
     corner.nodes()
     serve_policies(corner.cluster)
@@ -154,12 +189,7 @@ def test_doors_that_nobody_calls_need_no_port(corner: Served) -> None:
     ],
 )
 def test_a_bad_set_of_doors_is_refused(doors: str, says: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "fairlead", "serve", f"--doors={doors}"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_command("serve", f"--doors={doors}")
     assert done.returncode == 2
     assert says in done.stderr
 
@@ -176,9 +206,7 @@ def test_a_bad_set_of_doors_is_refused(doors: str, says: str) -> None:
     ],
 )
 def test_a_flag_for_a_door_that_is_not_there_is_refused(flags: list[str], says: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "fairlead", "serve", *flags], capture_output=True, text=True, check=False
-    )
+    done = run_command("serve", *flags)
     assert done.returncode == 2
     assert says in done.stderr
 
@@ -186,12 +214,7 @@ def test_a_flag_for_a_door_that_is_not_there_is_refused(flags: list[str], says: 
 @pytest.mark.parametrize("command", [["extender", "config"], ["webhook", "--unregister"]], ids=" ".join)
 def test_what_is_said_meanwhile_is_no_part_of_the_output(command: list[str], tmp_path: Path) -> None:
     file = kubeconfig_of(NOWHERE, tmp_path)
-    done = subprocess.run(
-        [sys.executable, "-m", "fairlead", *command, f"--kubeconfig={file}"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_command(*command, f"--kubeconfig={file}")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("error: ")
 
@@ -199,11 +222,6 @@ def test_what_is_said_meanwhile_is_no_part_of_the_output(command: list[str], tmp
 def test_a_file_that_cannot_be_read_is_named_with_its_flag(tmp_path: Path) -> None:
     (tmp_path / "policies.yaml").write_text(yaml.safe_dump(plain_policy()))
     flags = [f"--kubeconfig={kubeconfig_of(NOWHERE, tmp_path)}", f"--policies={tmp_path / 'policies.yaml'}"]
-    done = subprocess.run(
-        [sys.executable, "-m", "fairlead", "extender", *flags, "--tls-cert-file=/no", "--tls-key-file=/no"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_command("extender", *flags, "--tls-cert-file=/no", "--tls-key-file=/no")
     assert done.returncode == 2
     assert "--tls-cert-file /no: " in done.stderr

@@ -13,13 +13,13 @@ import pytest
 
 from fairlead.client.api import Client
 from fairlead.client.authority import Authority, KeyPair
+from fairlead.client.namespaces import in_namespace
 from fairlead.client.tls import client_context
-from fairlead.doors.failures import worst
-from fairlead.doors.files import stamp_of
+from fairlead.doors.certificates import Files, Shown
 from fairlead.doors.health import serving
-from fairlead.doors.namespaces import in_namespace
-from fairlead.doors.shown import Files, Shown
+from fairlead.doors.tasks import worst
 from fairlead.errors import Conflict, LeaseLost, Unreachable
+from fairlead.feed.files import stamp_of
 from fairlead.kube.resources import known
 from support.cluster import Cluster
 from support.wire import PATIENCE_S

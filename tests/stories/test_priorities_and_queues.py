@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fairlead.engine.core.actions import BindPod
-from fairlead.engine.settings import Settings
+from fairlead.engine.planning.settings import Settings
 from support.cluster_of import running, seen
 from support.stories import Story
 from support.units import node, pod

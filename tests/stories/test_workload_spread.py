@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fairlead.engine.core.events import PoliciesAre
-from fairlead.engine.settings import Settings
+from fairlead.engine.planning.settings import Settings
 from support.cluster import Cluster
 from support.cluster_of import Running
 from support.placed import Placed

@@ -7,6 +7,7 @@ that EKS itself would put there.
 from __future__ import annotations
 
 import json
+import os
 import re
 import threading
 import urllib.request
@@ -36,6 +37,8 @@ class Aws:
     """The served account, with one EKS cluster."""
 
     def __init__(self) -> None:
+        # EC2's catalogue of images is made anew at each reset, which takes half a second: none is run here.
+        os.environ["MOTO_EC2_LOAD_DEFAULT_AMIS"] = "false"
         self._server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
         self._server.start()
         host, port = self._server.get_host_and_port()

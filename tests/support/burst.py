@@ -10,7 +10,7 @@ from typing import Any
 
 from fairlead.doors.webhook.registration import CONFIGURATION
 from fairlead.kube.resources import known
-from fairlead.world.pod_status import RUN_FOR
+from fairlead.world.kubelet import RUN_FOR
 from support.balancer import Balancer
 from support.cluster import Cluster
 from support.door import DoorProcess

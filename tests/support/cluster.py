@@ -10,8 +10,10 @@ import asyncio
 import base64
 import itertools
 import os
+import secrets
 import ssl
 import subprocess
+import tempfile
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -22,18 +24,23 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
+import yaml
+
 from fairlead.client.api import Client
+from fairlead.client.authority import Authority, KeyPair
 from fairlead.client.config import load
 from fairlead.client.connection import Connection
 from fairlead.engine.snapshot.snapshot import KINDS
 from fairlead.kube.decode import decoder
 from fairlead.kube.resources import Resource, known
-from fairlead.rig.certs import Authority, KeyPair
+from fairlead.policy.names import LEDGERS
+from fairlead.rig.arguments import KUBECTL_ENV
 from fairlead.rig.controlplane import ControlPlane
 from fairlead.rig.nodes import UNREADY_ANNOTATION, is_ready, node_object
 from fairlead.world.clock import WallClock
 from fairlead.world.kubelet import Pace
 from fairlead.world.world import World
+from support.pauses import pause
 from support.rig import programs
 from support.wire import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, PATIENCE_S, STRATEGIC_PATCH, Answer, Wire
 
@@ -49,6 +56,18 @@ _CONTENT_TYPES = {
     "strategic": STRATEGIC_PATCH,
     "apply": APPLY_PATCH,
 }
+
+# What controllers, kubelets and our own components go on with or follow in all namespaces.
+_MET_BY_OTHERS = (
+    *map(known, ("Deployment", "StatefulSet", "DaemonSet", "Job", "ReplicaSet", "Pod")),
+    *map(known, ("PodDisruptionBudget", "Event")),
+    LEDGERS,
+)
+
+# What else tenants consist of: commands without a namespace look for them in all.
+_OF_TENANTS = tuple(
+    map(known, ("ServiceAccount", "ConfigMap", "Secret", "ResourceQuota", "NetworkPolicy", "Service"))
+)
 
 REAL_PROGRAMS = (
     "etcd",
@@ -86,9 +105,16 @@ class Host(ABC):
     def compact(self) -> None:
         """Forget the past: versions before now can no longer be read."""
 
-    def pass_time(self) -> None:
-        """Let a moment pass between two looks."""
-        time.sleep(0.03)
+    def discard(self, wire: Wire, namespace: str) -> None:
+        """Take away a test's namespace, or at least all in it that others would meet."""
+        path = f"/api/v1/namespaces/{namespace}"
+        wire.request("DELETE", path, {"propagationPolicy": "Background"})
+        # A pod whose node goes too would stay: nobody is left to end it.
+        wire.request("DELETE", f"{path}/pods", {"gracePeriodSeconds": 0})
+
+    def pass_time(self, waited_s: float) -> None:
+        """Let a moment pass between two looks; see `pause`."""
+        pause(waited_s)
 
     @abstractmethod
     def stop(self) -> None:
@@ -103,22 +129,26 @@ class RealHost(Host):
     def __init__(self) -> None:
         super().__init__()
         programs(*REAL_PROGRAMS)
-        self.plane = ControlPlane().start()
+        # Tests are known by a token: a client's certificate is verified anew with each of its requests.
+        self._token = secrets.token_hex()
+        self._folder = tempfile.TemporaryDirectory(prefix="fairlead-host-")
+        tokens = Path(self._folder.name) / "tokens.csv"
+        tokens.write_text(f'{self._token},fairlead-tests,,"system:masters"\n')
+        self.plane = ControlPlane(apiserver_args=[f"--token-auth-file={tokens}"]).start()
         try:
             self.plane.start_controller_manager()
             self.plane.start_kwok()
             self.plane.start_scheduler(qps=500)
         except BaseException:
-            self.plane.stop()
+            self.stop()
             raise
         self.url = self.plane.url
-        self.kubeconfig = self.plane.kubeconfig
+        self.kubeconfig = self._kubeconfig()
         self.ca_pem = self.plane.ca_file.read_bytes()
+        self._tls = ssl.create_default_context(cafile=self.plane.ca_file)
 
     def wire(self) -> Wire:
-        tls = ssl.create_default_context(cafile=self.plane.ca_file)
-        tls.load_cert_chain(self.plane.folder / "admin.pem")
-        return Wire(self.url, tls)
+        return Wire(self.url, self._tls, token=self._token)
 
     def serving_pair(self) -> KeyPair:
         return self.plane.serving_pair()
@@ -126,6 +156,15 @@ class RealHost(Host):
     def set_unready(self, node: str) -> None:
         annotations = {UNREADY_ANNOTATION: "told so"}
         self.plane.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"annotations": annotations}})
+
+    def discard(self, wire: Wire, namespace: str) -> None:
+        # The end of a namespace takes its controller eighty requests, two for every kind: as many as a test
+        # makes. So the namespace stays, until the control plane goes, without what lives or is watched.
+        options = {"propagationPolicy": "Background", "gracePeriodSeconds": 0}
+        for resource in _MET_BY_OTHERS:
+            wire.request("DELETE", resource.path(namespace), options)
+        for resource in _OF_TENANTS:
+            wire.request("DELETE", f"{resource.path(namespace)}?labelSelector=fairlead.dev/tenant", options)
 
     def compact(self) -> None:
         etcd = Wire(f"http://127.0.0.1:{self.plane.port('etcd')}")
@@ -136,6 +175,14 @@ class RealHost(Host):
 
     def stop(self) -> None:
         self.plane.stop()
+        self._folder.cleanup()
+
+    def _kubeconfig(self) -> Path:
+        config = yaml.safe_load(self.plane.kubeconfig.read_text())
+        config["users"][0]["user"] = {"token": self._token}
+        file = Path(self._folder.name) / "kubeconfig"
+        file.write_text(yaml.safe_dump(config))
+        return file
 
 
 class EmbeddedHost(Host):
@@ -304,10 +351,11 @@ class Cluster:
 
     def wait(self, look: Callable[[], T], what: str, *, patience_s: float = 2 * PATIENCE_S) -> T:
         """What `look` returns once that is true; looked at again and again."""
-        deadline = time.monotonic() + patience_s
+        began = time.monotonic()
         while not (seen := look()):
-            assert time.monotonic() < deadline, f"waited in vain on the {self.name} cluster for {what}"
-            self.host.pass_time()
+            waited_s = time.monotonic() - began
+            assert waited_s < patience_s, f"waited in vain on the {self.name} cluster for {what}"
+            self.host.pass_time(waited_s)
         return seen
 
     def gone(self, kind: str | Resource, name: str) -> None:
@@ -354,7 +402,7 @@ class Cluster:
             capture_output=True,
             text=True,
             check=False,
-            env={**os.environ, "KUBECONFIG": str(self.kubeconfig)},
+            env={**os.environ, **KUBECTL_ENV, "KUBECONFIG": str(self.kubeconfig)},
         )
 
     @asynccontextmanager
@@ -366,10 +414,11 @@ class Cluster:
     def close(self) -> None:
         """Take away what the test made. Nobody waits: no other test uses these names."""
         for path in reversed(self._own):
-            self.wire.request("DELETE", path, {"propagationPolicy": "Background"})
-            if path.startswith("/api/v1/namespaces/"):
-                # A pod whose node goes too would stay: nobody is left to end it.
-                self.wire.request("DELETE", f"{path}/pods", {"gracePeriodSeconds": 0})
+            parent, _, name = path.rpartition("/")
+            if parent == "/api/v1/namespaces":
+                self.host.discard(self.wire, name)
+            else:
+                self.wire.request("DELETE", path, {"propagationPolicy": "Background"})
         self.wire.close()
 
     def owns(self, path: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from fairlead.engine.ask.objects import read
 from fairlead.engine.core.actions import (
     Action,
     BindPod,
@@ -19,9 +20,8 @@ from fairlead.engine.core.actions import (
 )
 from fairlead.engine.core.core import Core
 from fairlead.engine.core.events import BindFailed, Event, EvictFailed, Gone, Seen
-from fairlead.engine.core.state import KINDS
-from fairlead.engine.objects import read
-from fairlead.engine.settings import Settings
+from fairlead.engine.core.kinds import KINDS
+from fairlead.engine.planning.settings import Settings
 from fairlead.kube.decode import convert
 from fairlead.kube.pod import Pod
 from fairlead.kube.workloads import Workload
@@ -109,7 +109,7 @@ class Running:
                 metadata = msgspec.structs.replace(pod.metadata, annotations=annotations)
                 return [Seen("Pod", msgspec.structs.replace(pod, metadata=metadata, spec=spec))]
             case EvictPod():
-                if not self.core.confirms(action, sending=action.pod not in self.refused):
+                if not self.core.confirms(action, sending=True):
                     return [EvictFailed(action.pod, action.uid, "not wanted any more")]
                 if action.pod in self.refused:
                     final = self.refused[action.pod]

@@ -6,15 +6,16 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import yaml
 
+from support.command import Command, start_command
+from support.pauses import pause
 from support.wire import PATIENCE_S
 
 
@@ -39,8 +40,15 @@ class LoggedProcess:
         self._folder = tempfile.TemporaryDirectory(prefix=f"fairlead-{name}-")
         self.folder = Path(self._folder.name)
         self._log = self.folder / "log"
+        self._read = 0
+        self._lines: list[dict[str, Any]] = []
         with self._log.open("wb") as log:
-            self._process = subprocess.Popen(command, stderr=log, stdout=log, **how)
+            self._process = self._start(command, log, **how)
+
+    def _start(
+        self, command: Sequence[str | Path], log: BinaryIO, **how: Any
+    ) -> subprocess.Popen[bytes] | Command:
+        return subprocess.Popen(command, stderr=log, stdout=log, **how)
 
     @property
     def pid(self) -> int:
@@ -48,16 +56,22 @@ class LoggedProcess:
 
     def log(self, event: str | None = None) -> list[dict[str, Any]]:
         """What it said (about one kind of event), in order."""
-        lines = [json.loads(line) for line in self._log.read_bytes().splitlines() if line.startswith(b"{")]
-        return [line for line in lines if event is None or line["event"] == event]
+        with self._log.open("rb") as log:
+            log.seek(self._read)
+            new, _, _ = log.read().rpartition(b"\n")  # the last line may still be being written
+        if new:
+            self._read += len(new) + 1
+            self._lines += [json.loads(line) for line in new.splitlines() if line.startswith(b"{")]
+        return [line for line in self._lines if event is None or line["event"] == event]
 
     def wait_for(self, event: str, number: int = 1) -> list[dict[str, Any]]:
         """Wait until it has said something that many times."""
-        deadline = time.monotonic() + 2 * PATIENCE_S
+        began = time.monotonic()
         while len(found := self.log(event)) < number:
+            waited_s = time.monotonic() - began
             assert self._process.poll() is None, f"it ended: {self.text()}"
-            assert time.monotonic() < deadline, f"it never said {event}: {self.text()}"
-            time.sleep(0.03)
+            assert waited_s < 2 * PATIENCE_S, f"it never said {event}: {self.text()}"
+            pause(waited_s)
         return found
 
     def text(self) -> str:
@@ -94,7 +108,10 @@ class DoorProcess(LoggedProcess):
     """A running ``fairlead COMMAND``."""
 
     def __init__(self, kubeconfig: Path, command: str, *arguments: str) -> None:
-        super().__init__(
-            command,
-            [sys.executable, "-m", "fairlead", command, f"--kubeconfig={kubeconfig}", *arguments],
-        )
+        super().__init__(command, [command, f"--kubeconfig={kubeconfig}", *arguments])
+
+    def _start(self, command: Sequence[str | Path], log: BinaryIO, **how: Any) -> Command:
+        return start_command(*command, stdout=log.fileno(), stderr=log.fileno(), **how)
+
+    def signal(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)

@@ -14,8 +14,8 @@ import msgspec
 from fairlead.engine.core.actions import Action, BindPod, EvictPod, ReleasePod, SparePod
 from fairlead.engine.core.core import Core
 from fairlead.engine.core.events import Event, EvictFailed, Gone, Seen
-from fairlead.engine.evicted import CONDITION, GANG
-from fairlead.engine.settings import Settings
+from fairlead.engine.planning.settings import Settings
+from fairlead.engine.snapshot.evicted import CONDITION, GANG
 from fairlead.kube.meta import Condition
 from fairlead.kube.pod import Pod
 from support.cluster_of import seen
@@ -158,8 +158,7 @@ class Evicting:
 
     def _spare(self, spare: SparePod) -> Iterator[None]:
         yield
-        gangs = self.core.state.gangs
-        if spare.uid in self.pods and not gangs.covers(gangs.name_of(spare.uid), spare.uid):
+        if spare.uid in self.pods and self.core.spares(spare.uid):
             self._mark(spare.uid, "False", "Spared")
 
     def _mark(self, uid: str, status: str, reason: str) -> None:

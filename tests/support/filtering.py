@@ -7,12 +7,11 @@ from typing import Any
 
 from fairlead.kube.decode import convert
 from fairlead.kube.node import Node
-from fairlead.policy.decide.filter.filter_state import FilterState
-from fairlead.policy.decide.filter.request import FilterAnswer, FilterRequest
-from fairlead.policy.decide.filter.tier_nodes import NodesOfTiers
-from fairlead.policy.groups import GroupKey, Place
-from fairlead.policy.model import PlacementPolicy
-from fairlead.policy.rule import Demand, Tiers
+from fairlead.policy.decide.filter.filter_state import FilterAnswer, FilterRequest, FilterState
+from fairlead.policy.groups.member import GroupKey, Place
+from fairlead.policy.rule.model import PlacementPolicy
+from fairlead.policy.rule.split import Demand, Tiers
+from fairlead.policy.tiers.tier_nodes import NodesOfTiers
 from support.members import KEY, a_deployment, member
 from support.policies import policy
 

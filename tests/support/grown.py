@@ -6,8 +6,6 @@ where there is one, Cluster Autoscaler, each configured by nothing but what ``fa
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -15,14 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.engine.settings import Settings
+from fairlead.engine.planning.settings import Settings
 from fairlead.nodegroups.file import read_file
 from fairlead.rig import build
 from fairlead.rig.processes import wait_until
 from fairlead.world.autoscaler import Pacing
-from fairlead.world.fairlead import Fairlead
+from fairlead.world.fairlead_scheduler import Fairlead
 from support.autoscaled import karpenter_host
 from support.cluster import Cluster, EmbeddedHost, Host, RealHost
+from support.command import run_command
 from support.rig import programs
 from support.scheduler import shop
 from support.virtual_host import VirtualHost
@@ -33,17 +32,9 @@ __all__ = ["AUTOSCALERS", "Grower", "fairlead"]
 
 def fairlead(*arguments: str | Path, code: int = 0) -> str:
     """What a command of ours prints; it must end well, or with this code."""
-    words = [sys.executable, "-m", "fairlead", *map(str, arguments)]
-    done = subprocess.run(
-        words,
-        capture_output=True,
-        text=True,
-        check=False,
-        stdin=subprocess.DEVNULL,
-        timeout=8 * PATIENCE_S,
-    )
+    done = run_command(*arguments, timeout=8 * PATIENCE_S)
     assert done.returncode == code, (
-        f"{' '.join(words[3:])} ended with {done.returncode}: {done.stdout}{done.stderr}"
+        f"{' '.join(done.args)} ended with {done.returncode}: {done.stdout}{done.stderr}"
     )
     return done.stdout
 

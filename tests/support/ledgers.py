@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -12,13 +13,12 @@ import yaml
 
 from fairlead.client.api import Client
 from fairlead.client.clock import WALL_CLOCK, Clock
-from fairlead.doors.grouping import GroupsOfPods
-from fairlead.doors.owners import OwnersOfPods
-from fairlead.doors.policies import LivePolicies
+from fairlead.doors.process import Context
 from fairlead.doors.webhook.ledgers import Ledgers, Wish
 from fairlead.doors.webhook.metrics import Metrics
-from fairlead.policy.groups import GroupKey, Place
-from fairlead.policy.rule import Tiers
+from fairlead.feed.policies import LivePolicies
+from fairlead.policy.groups.member import GroupKey, Place
+from fairlead.policy.rule.split import Tiers
 from support.cluster import Cluster
 from support.manifests import deployment
 from support.members import a_deployment
@@ -32,11 +32,10 @@ async def kept(client: Client, folder: Path, clock: Clock = WALL_CLOCK) -> Async
     """Ledgers as a webhook keeps them."""
     (folder / "policies.yaml").write_text(yaml.safe_dump(plain_policy()))
     policies = LivePolicies(client, file=str(folder / "policies.yaml"))
-    owners = OwnersOfPods(client)
-    groups = GroupsOfPods(client, policies, owners)
-    ledgers = Ledgers(client, groups, Metrics(), clock=clock)
-    tasks = [asyncio.ensure_future(one.run()) for one in (policies, owners, groups, ledgers)]
-    await groups.synced()
+    context = Context(client, policies, "fairlead-system", random.Random(1))
+    ledgers = Ledgers(client, context.watches, context.groups, Metrics(), clock=clock)
+    tasks = [asyncio.ensure_future(one) for one in (context.follow(), ledgers.run())]
+    await context.groups.synced()
     await ledgers.synced()
     try:
         yield ledgers

@@ -9,8 +9,8 @@ from fairlead.kube.meta import OwnerReference
 from fairlead.kube.pod import Pod
 from fairlead.kube.workloads import Job, Scale
 from fairlead.kube.workloads import Workload as Owner
-from fairlead.policy.groups import GroupKey, Member
-from fairlead.policy.workloads import Workload
+from fairlead.policy.groups.member import GroupKey, Member
+from fairlead.policy.rule.workloads import Workload
 from support.units import pod, workload
 
 __all__ = ["KEY", "Known", "a_deployment", "deployment_of", "made_by", "member", "owner_reference"]
@@ -19,7 +19,7 @@ KEY = GroupKey("web", "default", "Deployment/web", "r1")
 
 
 class Known:
-    """`fairlead.policy.workloads.Owners` over a fixed set of objects."""
+    """`fairlead.policy.rule.workloads.Owners` over a fixed set of objects."""
 
     def __init__(self, *objects: dict[str, Any]) -> None:
         kinds = {"Job": Job, "Scale": Scale}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairlead.engine.objects import read
-from fairlead.engine.rebalance import Move, Rebalancing
-from fairlead.engine.rebalancer import Rebalancer
-from fairlead.policy.fallback import Decision
-from fairlead.policy.marks import Marks
-from fairlead.policy.model import PlacementPolicy
+from fairlead.engine.ask.objects import read
+from fairlead.engine.rebalance.rebalance import Move, Rebalancing
+from fairlead.engine.rebalance.rebalancer import Rebalancer
+from fairlead.policy.rule.model import PlacementPolicy
+from fairlead.policy.tiers.fallback import Decision
+from fairlead.policy.tiers.marks import Marks
 from support.policies import policy
 from support.units import EPOCH, at, node, pod, workload
 

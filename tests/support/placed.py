@@ -3,29 +3,48 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import Any, Literal
 
-from fairlead.policy.model import PlacementPolicy
-from fairlead.world.controllers.objects import is_active, is_ready
+from fairlead.policy.names import SLOT_ANNOTATION
+from fairlead.policy.rule.model import PlacementPolicy
+from fairlead.world.extender import Extender
+from fairlead.world.fairlead_scheduler import Fairlead
+from fairlead.world.objects import annotations_of, is_active, is_ready
 from fairlead.world.placement import Placement
 from fairlead.world.world import World
 from support.worlds import asking, node, seconds
 
-__all__ = ["Placed"]
+__all__ = ["Door", "Placed"]
+
+Door = Literal["webhook", "extender", "scheduler", "webhook and extender", "webhook and scheduler"]
 
 Obj = dict[str, Any]
 
 
 class Placed:
-    """Spot nodes ``s1``, ``s2``, … and on-demand nodes ``d1``, …; watches Ready pods all the time."""
+    """Spot nodes ``s1``, ``s2``, … and on-demand nodes ``d1``, …; watches Ready pods all the time.
+
+    The `door` sends pods to their tiers, and a rebalancer brings them back.
+    """
 
     def __init__(
-        self, *policies: PlacementPolicy, spot: int = 3, on_demand: int = 3, cpu: int = 8, **more: Any
+        self,
+        *policies: PlacementPolicy,
+        door: Door = "webhook",
+        spot: int = 3,
+        on_demand: int = 3,
+        cpu: int = 8,
+        **more: Any,
     ) -> None:
         self.placement = Placement(policies)
+        self.scheduler = "fairlead" if "scheduler" in door else "default-scheduler"
         self.cpu = cpu
-        self.world = World(hooks=[self.placement.admit], **more)
+        extender = Extender(self.placement) if "extender" in door else None
+        hooks = [self.placement.admit] if "webhook" in door else []
+        self.world = World(hooks=hooks, extender=extender, **more)
         self.placement.attach(self.world.api, self.world.clock)
+        if "scheduler" in door:
+            Fairlead(self.world.api, self.world.clock, policies=policies, marks=self.placement.marks)
         for number in range(1, on_demand + 1):
             self.add_node(f"d{number}", "on-demand")
         for number in range(1, spot + 1):
@@ -38,7 +57,16 @@ class Placed:
     def add_node(self, name: str, capacity: str) -> None:
         self.world.create(node(name, cpu=self.cpu, labels={"capacity": capacity}))
 
-    def deployment(self, name: str, replicas: int, *, cpu: str = "100m", team: str = "", **spec: Any) -> None:
+    def deployment(
+        self,
+        name: str,
+        replicas: int,
+        *,
+        cpu: str = "100m",
+        team: str = "",
+        annotations: dict[str, str] | None = None,
+        **spec: Any,
+    ) -> None:
         """A Deployment whose pods carry the label app, and perhaps that of a team."""
         labels = {"app": name} | ({"team": team} if team else {})
         self.world.create(
@@ -49,7 +77,10 @@ class Placed:
                 "spec": {
                     "replicas": replicas,
                     "selector": {"matchLabels": {"app": name}},
-                    "template": {"metadata": {"labels": labels}, "spec": asking(cpu, **spec)},
+                    "template": {
+                        "metadata": {"labels": labels, "annotations": annotations or {}},
+                        "spec": asking(cpu, **{"schedulerName": self.scheduler, **spec}),
+                    },
                 },
             }
         )
@@ -68,6 +99,19 @@ class Placed:
                 "spec": {"selector": {"matchLabels": labels}, **spec},
             }
         )
+
+    def roll(self, name: str, version: str) -> None:
+        """A new revision."""
+        template = {"metadata": {"labels": {"version": version}}}
+        self.world.patch("Deployment", name, {"spec": {"template": template}})
+
+    def slots(self, app: str) -> dict[int, str]:
+        """The slots that the pods are marked with, each with the capacity of its node."""
+        capacity = {one["metadata"]["name"]: one["metadata"]["labels"]["capacity"] for one in self.nodes()}
+        return {
+            int(annotations_of(pod)[SLOT_ANNOTATION]): capacity[pod["spec"]["nodeName"]]
+            for pod in self.pods(app)
+        }
 
     def scale(self, name: str, replicas: int) -> None:
         self.world.patch("Deployment", name, {"spec": {"replicas": replicas}})

@@ -7,8 +7,8 @@ import copy
 from typing import Any
 
 from fairlead.doors.crds import ensure_crds
-from fairlead.policy.model import PlacementPolicy, read_policy
 from fairlead.policy.names import API_VERSION, POLICIES
+from fairlead.policy.rule.model import PlacementPolicy, read_policy
 from support.cluster import Cluster
 
 __all__ = ["add_policy", "plain_policy", "policy", "serve_policies"]

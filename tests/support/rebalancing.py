@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +12,7 @@ import yaml
 
 from support.admission import Tiered, tiered
 from support.cluster import Cluster
+from support.command import run_command
 from support.door import DoorProcess
 from support.workloads import is_ready
 
@@ -124,15 +123,9 @@ class Rebalanced:
 
     def tell(self, *arguments: str) -> str:
         """What ``rebalance --dry-run`` says."""
-        done = subprocess.run(
-            [
-                sys.executable,
-                *("-m", "fairlead", "rebalance", "--dry-run", f"--kubeconfig={self.cluster.kubeconfig}"),
-                *(f"--policies={self._file}", f"--system-namespace={self.corner.system}", *arguments),
-            ],
-            capture_output=True,
-            text=True,
-            check=False,
+        done = run_command(
+            *("rebalance", "--dry-run", f"--kubeconfig={self.cluster.kubeconfig}"),
+            *(f"--policies={self._file}", f"--system-namespace={self.corner.system}", *arguments),
         )
         assert done.returncode == 0, done.stderr
         return done.stdout

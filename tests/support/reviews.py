@@ -13,8 +13,8 @@ import aiohttp
 
 from fairlead.client.authority import Authority, KeyPair
 from fairlead.client.tls import client_context
+from fairlead.doors.certificates import Shown
 from fairlead.doors.health import serving
-from fairlead.doors.shown import Shown
 from fairlead.doors.webhook.metrics import Metrics
 from fairlead.doors.webhook.registration import PATH
 from fairlead.doors.webhook.server import Admit, Endpoint

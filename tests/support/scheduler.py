@@ -17,8 +17,10 @@ from fairlead.client import config as kubeconfig
 from fairlead.client.api import Client
 from fairlead.client.clock import WALL_CLOCK, Clock
 from fairlead.client.connection import Connection
+from fairlead.doors.process import Context
 from fairlead.doors.scheduler.configuration import merged
-from fairlead.doors.scheduler.leading import Scheduler
+from fairlead.doors.scheduler.door import SchedulerDoor
+from fairlead.feed.policies import LivePolicies
 from support.cluster import Cluster
 from support.door import DoorProcess
 from support.faults import Faithful, FaultProxy, FrameFault, Plan, RequestFault
@@ -224,7 +226,7 @@ class Ledger:
 class InProcess:
     """A scheduler in this process, behind a proxy that misbehaves as planned."""
 
-    scheduler: Scheduler
+    scheduler: SchedulerDoor
     ledger: Ledger
     task: asyncio.Task[None]
 
@@ -240,7 +242,7 @@ async def in_process(
     plan: Plan | None = None,
     *,
     clock: Clock = WALL_CLOCK,
-    meanwhile: Callable[[Scheduler], Coroutine[None, None, None]] | None = None,
+    meanwhile: Callable[[SchedulerDoor], Coroutine[None, None, None]] | None = None,
     **flags: Any,
 ) -> AsyncIterator[InProcess]:
     """Run the scheduler here; `flags` are fields of its configuration, ``section__field`` spelt.
@@ -253,9 +255,11 @@ async def in_process(
     configuration = merged({}, fields)
     upstream = kubeconfig.load(ours.cluster.kubeconfig)
     async with FaultProxy(upstream, ledger) as proxy, Connection(proxy.target, in_flight=96) as connection:
-        scheduler = Scheduler(
-            Client(connection), configuration, system_namespace=ours.cluster.namespace, clock=clock
-        )
+        client = Client(connection)
+        policies = LivePolicies(client, cluster=False)
+        context = Context(client, policies, ours.cluster.namespace, client.rng, clock)
+        following = asyncio.create_task(context.follow())
+        scheduler = SchedulerDoor(context, configuration)
         beside = asyncio.create_task(meanwhile(scheduler)) if meanwhile is not None else None
         running = asyncio.create_task(scheduler.run())
         try:
@@ -273,6 +277,8 @@ async def in_process(
             scheduler.stop()
             if not running.cancelled():
                 await running
+            following.cancel()
+            await asyncio.wait((following,))
 
 
 async def aside(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

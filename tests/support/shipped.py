@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from tools.shipped_rights import DEPLOY, NAMESPACE, shipped_kubeconfig, shipped_rights
 
 from fairlead.rig.controlplane import ControlPlane
-from fairlead.rig.installed import DEPLOY, NAMESPACE, shipped_kubeconfig, shipped_rights
 from support.examples import EXAMPLES
+from support.pauses import pause
 from support.rig import programs
 from support.scheduler import SchedulerProcess
 from support.wire import PATIENCE_S
@@ -140,11 +141,12 @@ class Shipped:
 
     def wait(self, look: Callable[[], Any], what: str) -> Any:
         """What `look` returns once that is true."""
-        deadline = time.monotonic() + 2 * PATIENCE_S
+        began = time.monotonic()
         while not (seen := look()):
+            waited_s = time.monotonic() - began
             said = self.schedulers[-1].text() if self.schedulers else ""
-            assert time.monotonic() < deadline, f"waited in vain for {what}; the scheduler said: {said}"
-            time.sleep(0.05)
+            assert waited_s < 2 * PATIENCE_S, f"waited in vain for {what}; the scheduler said: {said}"
+            pause(waited_s)
         return seen
 
     def apply(self, *objects: Obj) -> None:

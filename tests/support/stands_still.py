@@ -15,8 +15,8 @@ from fairlead.client.api import Client
 from fairlead.client.clock import WALL_CLOCK, Clock
 from fairlead.client.connection import Connection
 from fairlead.client.election import Terms
-from fairlead.doors.policies import LivePolicies
-from fairlead.doors.running import Door, Surroundings
+from fairlead.doors.process import Context, Door
+from fairlead.feed.policies import LivePolicies
 from support.cluster import Cluster, Host
 from support.faults import FaultProxy, FrameFault, RequestFault
 
@@ -64,7 +64,7 @@ class StandsStill:
 
 @asynccontextmanager
 async def leading(
-    cluster: Cluster, plan: StandsStill, door_of: Callable[[Surroundings], Door], file: str = ""
+    cluster: Cluster, plan: StandsStill, door_of: Callable[[Context], Door], file: str = ""
 ) -> AsyncIterator[Callable[[str], Awaitable[None]]]:
     """A door in this process that goes by the plan's clock; call what is yielded to wait for a log line."""
     async with (
@@ -73,8 +73,9 @@ async def leading(
     ):
         client = Client(connection)
         policies = LivePolicies(client, file=file, clock=plan.clock)
-        door = door_of(Surroundings(client, policies, cluster.namespace, random.Random(1), plan.clock))
-        running = [asyncio.ensure_future(one.run()) for one in (policies, door)]
+        context = Context(client, policies, cluster.namespace, random.Random(1), plan.clock)
+        door = door_of(context)
+        running = [asyncio.ensure_future(one) for one in (context.follow(), door.run())]
         with capture_logs() as said:
 
             async def until(event: str) -> None:

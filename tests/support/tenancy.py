@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,9 +16,10 @@ from fairlead.client.api import Client
 from fairlead.client.config import load
 from fairlead.client.connection import Connection
 from fairlead.kube.resources import known
-from fairlead.tenants.live import is_going
-from fairlead.tenants.rendering import KINDS
+from fairlead.tenants.live_objects import is_going
+from fairlead.tenants.manifests import KINDS
 from support.cluster import Cluster
+from support.command import run_command
 from support.faults import Faithful, FaultProxy, RequestFault
 from support.tenants import Obj, plain_types
 from support.wire import PATIENCE_S
@@ -79,21 +79,13 @@ class Tenancy:
         ):
             given += ["-n", self.home]
         config = kubeconfig or self.kubeconfig
-        return [sys.executable, "-m", "fairlead", "tenant", verb, f"--kubeconfig={config}", *given]
+        return ["tenant", verb, f"--kubeconfig={config}", *given]
 
     def run(
         self, verb: str, *arguments: str, stdin: str | None = None, kubeconfig: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self.arguments(verb, *arguments, kubeconfig=kubeconfig),
-            input=stdin,
-            stdin=subprocess.DEVNULL if stdin is None else None,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=4 * PATIENCE_S,
-            cwd=self.folder,
-        )
+        words = self.arguments(verb, *arguments, kubeconfig=kubeconfig)
+        return run_command(*words, input=stdin, timeout=4 * PATIENCE_S, cwd=self.folder)
 
     def ok(self, verb: str, *arguments: str, stdin: str | None = None) -> str:
         """What it printed; it must have worked."""
@@ -105,7 +97,7 @@ class Tenancy:
         """What it said on standard error as it ended with this code; never a traceback."""
         done = self.run(verb, *arguments)
         assert done.returncode == code, f"{done.returncode}: {done.stdout}{done.stderr}"
-        assert "Traceback" not in done.stderr
+        assert "Traceback" not in done.stderr, done.stderr
         assert "error: " in done.stderr
         return done.stderr
 
@@ -139,8 +131,8 @@ class Tenancy:
             if not ref.startswith(("Deployment/", "PodDisruptionBudget/", "Job/"))
         }
 
-    def outcome(self, tenant: str = "") -> dict[str, Obj]:
-        """All there is to compare between two ways to the same end, once nothing is on its way out.
+    def settled(self, tenant: str = "") -> dict[str, Obj]:
+        """What `objects` has once nothing is on its way out.
 
         What is deleted waits for the garbage collector, which is another process on a real cluster.
         """
@@ -149,8 +141,12 @@ class Tenancy:
             held = self.objects(tenant)
             return None if any(is_going(item) for item in held.values()) else held
 
+        return self.cluster.wait(nothing_goes, "nothing on its way out")
+
+    def outcome(self, tenant: str = "") -> dict[str, Obj]:
+        """All there is to compare between two ways to the same end, once nothing is on its way out."""
         found = {}
-        for ref, item in self.cluster.wait(nothing_goes, "nothing on its way out").items():
+        for ref, item in self.settled(tenant).items():
             metadata = item["metadata"]
             annotations = {
                 key: value
@@ -214,13 +210,5 @@ async def run_through(tenancy: Tenancy, plan: Recorder, verb: str, *arguments: s
             "contexts": [{"name": "c", "context": {"cluster": "c", "user": ""}}],
         }
         path = tenancy.write("proxied.kubeconfig", config)
-        process = await asyncio.create_subprocess_exec(
-            *tenancy.arguments(verb, *arguments, kubeconfig=path),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-        )
-        async with asyncio.timeout(4 * PATIENCE_S):
-            said, _ = await process.communicate()
-        assert process.returncode is not None
-        return process.returncode, said.decode()
+        done = await asyncio.to_thread(tenancy.run, verb, *arguments, kubeconfig=path)
+        return done.returncode, done.stdout + done.stderr

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairlead.tenants.rendering import render
+from fairlead.tenants.manifests import render
 from fairlead.tenants.tenant import Tenant
 from fairlead.tenants.types import TenantType, read_types
 

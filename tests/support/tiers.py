@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from fairlead.kube.selectors import Requirement
-from fairlead.policy.rule import Demand
+from fairlead.policy.rule.split import Demand
 from support.policies import policy
 
 __all__ = ["NODES", "NodeLike", "demands", "matched", "node_terms", "policies", "runs_on"]

@@ -12,8 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from fairlead.world.clock import VirtualClock
-from fairlead.world.http.kubeconfig import write_kubeconfig
-from fairlead.world.http.server import serve
+from fairlead.world.http.server import serve, write_kubeconfig
 from fairlead.world.world import World
 from support.cluster import PACE, EmbeddedHost
 
@@ -27,7 +26,7 @@ class VirtualHost(EmbeddedHost):
 
     _reacts = False
 
-    def pass_time(self) -> None:
+    def pass_time(self, waited_s: float) -> None:
         """Until the next thing is due; a little at least, and not too much at once."""
 
         def on() -> None:

@@ -57,9 +57,10 @@ class Answer:
 class Wire:
     """Talks to one server over one kept-alive connection; watches get connections of their own."""
 
-    def __init__(self, url: str, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, url: str, tls: ssl.SSLContext | None = None, *, token: str = "") -> None:
         self._url = urlsplit(url)
         self._tls = tls
+        self._credentials = {"Authorization": f"Bearer {token}"} if token else {}
         self._connection: http.client.HTTPConnection | None = None
         self._used_at = 0.0
 
@@ -78,7 +79,7 @@ class Wire:
             self.close()
         if self._connection is None:
             self._connection = self._connect()
-        headers = {"Accept": accept, "Content-Type": content_type}
+        headers = {"Accept": accept, "Content-Type": content_type, **self._credentials}
         try:
             self._connection.request(method, with_query(path, query), encode(body), headers)
             response = self._connection.getresponse()
@@ -98,7 +99,8 @@ class Wire:
         connection = self._connect()
         watch = None
         try:
-            connection.request("GET", with_query(path, {"watch": True, **query}), headers={"Accept": accept})
+            headers = {"Accept": accept, **self._credentials}
+            connection.request("GET", with_query(path, {"watch": True, **query}), headers=headers)
             response = connection.getresponse()
             assert response.status == 200, f"{response.status}: {response.read()!r}"
             if connection.sock is not None:

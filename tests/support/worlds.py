@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from fairlead.nodegroups import NodeGroup, read_groups
-from fairlead.world.controllers.objects import is_active, is_ready
+from fairlead.world.objects import is_active, is_ready
 from fairlead.world.world import World
 
 Obj = dict[str, Any]

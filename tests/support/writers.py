@@ -9,16 +9,15 @@ from contextlib import asynccontextmanager
 
 from fairlead.client import config as kubeconfig
 from fairlead.client.api import Client
+from fairlead.client.clock import WALL_CLOCK
 from fairlead.client.connection import Connection
 from fairlead.client.retry import Retry
-from fairlead.doors.scheduler.binder import Binder, Bound
+from fairlead.doors.scheduler.binder import Binder
 from fairlead.doors.scheduler.evictor import Evictor
 from fairlead.doors.scheduler.statuses import Statuses
 from fairlead.doors.scheduler.volumes import Volumes
-from fairlead.engine.core.actions import EvictPod
+from fairlead.engine.core.actions import BindPod, EvictPod
 from fairlead.engine.core.events import Event
-from fairlead.engine.snapshot.snapshot import Snapshot
-from fairlead.kube.pod import Pod
 from support.faults import Faithful, FaultProxy, Plan
 from support.scheduler import Ledger, Shop
 
@@ -31,30 +30,27 @@ class Writing:
     def __init__(self, client: Client, ledger: Ledger) -> None:
         self.ledger = ledger
         self.told: list[Event] = []
-        self.bound: list[Bound] = []
+        self.bound: list[tuple[BindPod, float]] = []  # and how long it took, in seconds
         self.evicted: list[EvictPod] = []
-        self.waiting: dict[str, Pod] = {}
-        self.statuses = Statuses(client, self.waiting.get)
+        self.statuses = Statuses(client)
+        self.volumes = Volumes(client)
         self.binder = Binder(
             client,
-            Volumes(client, Snapshot().storage),
+            self.volumes,
             self.statuses,
             tell=self.told.append,
-            done=self.bound.append,
-            trim=lambda pod: pod,
+            done=lambda bind, decided_at: self.bound.append((bind, WALL_CLOCK.now() - decided_at)),
         )
         self.evictor = Evictor(
             client,
             how="api",
             between_turns=_at_once,
-            confirms=lambda evict, *, sending=False: True,
+            confirms=lambda evict, sending: True,
             is_spared=lambda uid: False,
-            budgets=lambda evict: (),
-            allowed=lambda budget: 0,
-            respect=True,
+            protected=lambda evictions: None,
             tell=self.told.append,
             done=self.evicted.append,
-            refused=lambda evict, message, *, final: None,
+            refused=lambda evict, message, final: None,
         )
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from fairlead.errors import FairleadError
 from fairlead.kube.resources import BUILT_IN as RESOURCES
-from fairlead.tenants.rendering import render
+from fairlead.tenants.manifests import render
 from fairlead.tenants.tenant import Tenant, merged, place
 from fairlead.tenants.types import default_text, default_types, read_types
 from support.rig import programs

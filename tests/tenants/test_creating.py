@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 
 from support.manifests import config_map
 from support.tenancy import Tenancy
@@ -122,7 +123,7 @@ class TestTypesThatChange:
         tenancy.write_types(ports=None)
         said = tenancy.create("a")
         assert "3 deleted" in said
-        left = tenancy.objects("a")
+        left = tenancy.settled("a")
         assert sorted(left) == [ref for ref in ALL if ref != "Service/a"]
         # Nor is the kind looked for any more.
         assert "annotations" not in left["ServiceAccount/a"]["metadata"]
@@ -164,7 +165,7 @@ class TestDependencies:
     def test_what_was_declared_is_waited_for(self, tenancy: Tenancy) -> None:
         tenancy.write_types(objects=[JOB], dependsOn={"Deployment/${name}": ["Job/${name}-migrate"]})
         with subprocess.Popen(
-            tenancy.arguments("create", "-t", "small", "--name", "a"),
+            [sys.executable, "-m", "fairlead", *tenancy.arguments("create", "-t", "small", "--name", "a")],
             stderr=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             text=True,

@@ -9,12 +9,12 @@ import pytest
 
 from fairlead.client.api import Client
 from fairlead.errors import FairleadError
-from fairlead.tenants.applying import Applier, Deadline, Halted
-from fairlead.tenants.live import Kinds, objects_of
-from fairlead.tenants.planning import plan
+from fairlead.tenants.apply import Applier, Deadline, Halted
+from fairlead.tenants.live_objects import Kinds, objects_of
+from fairlead.tenants.plan import plan
+from fairlead.tenants.status import find_tenants
 from fairlead.tenants.tenant import Tenant
 from fairlead.tenants.types import TenantType
-from fairlead.tenants.watching import find_tenants
 from support.faults import Answer, LoseReply, LoseRequest, RequestFault
 from support.tenancy import Recorder, Tenancy, run_through, through
 from support.tenants import tenant_type

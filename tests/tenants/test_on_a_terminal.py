@@ -7,6 +7,7 @@ import pty
 import re
 import select
 import subprocess
+import sys
 import time
 
 from support.tenancy import Tenancy
@@ -17,7 +18,7 @@ def on_terminal(tenancy: Tenancy, verb: str, *arguments: str, typed: str = "") -
     """The command with a terminal on all three streams; its exit code, and all that the terminal got."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        tenancy.arguments(verb, *arguments),
+        [sys.executable, "-m", "fairlead", *tenancy.arguments(verb, *arguments)],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fairlead.errors import BadInput, FairleadError
-from fairlead.tenants.rendering import render
+from fairlead.tenants.manifests import render
 from fairlead.tenants.tenant import Tenant, place, read_sets, read_tenants
 from fairlead.tenants.types import default_types
 from support.tenants import by_kind, rendered, tenant, tenant_type

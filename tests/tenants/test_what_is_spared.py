@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.tenants.applying import Applier, Deadline, Halted
-from fairlead.tenants.live import Kinds, objects_of
-from fairlead.tenants.planning import Change, plan
+from fairlead.tenants.apply import Applier, Deadline, Halted
+from fairlead.tenants.live_objects import Kinds, objects_of
+from fairlead.tenants.plan import Change, plan
 from support.cluster import Cluster, Host
 from support.manifests import config_map
 from support.tenancy import Recorder, Tenancy, through
@@ -81,7 +81,7 @@ async def test_what_somebody_else_makes_at_the_same_time_is_not_mixed_with_ours(
         ours = await plan(kinds, who, tenant_type())
         theirs = await plan(kinds, who, tenant_type(name="large"))
         await Applier(kinds).carry_out(theirs, Deadline(10))
-        with pytest.raises(Halted, match="was just made for a tenant of type large by somebody else"):
+        with pytest.raises(Halted, match="was just made for a tenant of type large by another writer"):
             await Applier(kinds).carry_out(ours, Deadline(10))
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairlead.policy.ledger import Entry, Ledger
 from fairlead.policy.names import LEDGERS
+from fairlead.policy.slots.ledger import Entry, Ledger
 from support.admission import SLOT, TIER, Tiered, exact
 from support.manifests import (
     config_map,

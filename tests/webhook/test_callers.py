@@ -7,8 +7,6 @@ import http.client
 import json
 import socket
 import ssl
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +21,7 @@ from fairlead.errors import BadInput
 from fairlead.rig.controlplane import ControlPlane
 from fairlead.rig.processes import free_ports, wait_until
 from support.admission import TIER
+from support.command import run_command
 from support.door import DoorProcess, kubeconfig_of
 from support.manifests import pod
 from support.policies import ON_DEMAND, SPOT, plain_policy
@@ -133,19 +132,7 @@ def test_a_file_without_certificates_is_refused_at_once(tmp_path: Path) -> None:
     for text in (None, "", "nonsense"):
         if text is not None:
             file.write_text(text)
-        done = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "fairlead",
-                "webhook",
-                f"--kubeconfig={kubeconfig}",
-                f"--client-ca-file={file}",
-            ],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = run_command("webhook", f"--kubeconfig={kubeconfig}", f"--client-ca-file={file}")
         assert done.returncode == 2
         assert f"--client-ca-file {file}" in done.stderr
         assert "Traceback" not in done.stderr

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from fairlead.doors.grouping import GroupsOfPods
-from fairlead.doors.owners import OwnersOfPods
-from fairlead.doors.policies import LivePolicies
+from fairlead.doors.process import Context
 from fairlead.doors.webhook.ledgers import Ledgers
 from fairlead.doors.webhook.metrics import Metrics
-from fairlead.policy.ledger import Ledger
+from fairlead.feed.policies import LivePolicies
 from fairlead.policy.names import LEDGERS
+from fairlead.policy.slots.ledger import Ledger
 from support.cluster import Cluster
 from support.ledgers import kept, wishes_of_one_group
 from support.wire import PATIENCE_S
@@ -27,8 +27,9 @@ def stumbles() -> int:
 
 async def test_it_is_synced_only_when_all_ledgers_were_listed(served: Cluster) -> None:
     async with served.client() as client:
-        policies, owners = LivePolicies(client), OwnersOfPods(client)
-        ledgers = Ledgers(client, GroupsOfPods(client, policies, owners), Metrics())
+        context = Context(client, LivePolicies(client), "fairlead-system", random.Random(1))
+        following = asyncio.ensure_future(context.follow())
+        ledgers = Ledgers(client, context.watches, context.groups, Metrics())
         waiting = asyncio.ensure_future(ledgers.synced())
         await asyncio.sleep(0)  # its turn: were there nothing to wait for, it would be done
         assert not waiting.done()
@@ -36,8 +37,9 @@ async def test_it_is_synced_only_when_all_ledgers_were_listed(served: Cluster) -
         async with asyncio.timeout(PATIENCE_S):
             await waiting
         assert ledgers.is_synced
-        running.cancel()
-        await asyncio.wait((running,))
+        for task in (running, following):
+            task.cancel()
+        await asyncio.wait((running, following))
 
 
 async def test_who_comes_in_the_same_breath_comes_along_in_one_write(served: Cluster, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from fairlead.client.clock import WALL_CLOCK, Clock
 from fairlead.doors.webhook.ledgers import Ledgers, Wish
-from fairlead.policy.placing import Placing
+from fairlead.policy.slots.placing import Placing
 from support.cluster import Cluster
 from support.ledgers import kept, wishes_of_one_group
 from support.wire import PATIENCE_S

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from fairlead.policy.ledger import Ledger
 from fairlead.policy.names import LEDGERS
+from fairlead.policy.slots.ledger import Ledger
 from support.admission import SLOT, TIER, Manifest, Tiered, exact
 from support.door import DoorProcess
 from support.manifests import pod

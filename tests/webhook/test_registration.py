@@ -6,7 +6,6 @@ import asyncio
 import base64
 import contextlib
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,12 @@ from structlog.testing import capture_logs
 
 from fairlead.client.api import Client
 from fairlead.client.authority import Authority, KeyPair
-from fairlead.doors.shown import Files
+from fairlead.doors.certificates import Files
 from fairlead.doors.webhook.keyring import SECRET
 from fairlead.doors.webhook.registration import CONFIGURATION, Registration, Where, check_callable
 from fairlead.errors import BadInput
 from support.admission import TIER, Tiered
+from support.command import run_command
 from support.manifests import pod
 
 KIND = "MutatingWebhookConfiguration"
@@ -28,9 +28,8 @@ OTHERS = [Where(url="https://127.0.0.1:2"), Where(service="hook", namespace="kub
 
 
 def fairlead(corner: Tiered, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "fairlead", "webhook", f"--kubeconfig={corner.cluster.kubeconfig}"]
-    command += [f"--system-namespace={corner.system}", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    flags = [f"--kubeconfig={corner.cluster.kubeconfig}", f"--system-namespace={corner.system}"]
+    return run_command("webhook", *flags, *arguments)
 
 
 def hook(corner: Tiered) -> dict[str, Any]:
@@ -159,8 +158,7 @@ def test_certificates_from_files_are_shown_and_an_injected_bundle_stays(corner: 
     ],
 )
 def test_flags_that_cannot_be_used_are_refused_at_once(arguments: list[str], said: str) -> None:
-    command = [sys.executable, "-m", "fairlead", "webhook", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run_command("webhook", *arguments)
 
     assert done.returncode == 2
     assert said in done.stderr
@@ -191,12 +189,12 @@ def test_a_service_is_certified_under_every_name_it_has() -> None:
     assert where.client_config == {
         "service": {"name": "fairlead-webhook", "namespace": "sys", "path": "/admit", "port": 8443}
     }
-    assert "fairlead-webhook.sys.svc" in where.names.dns
+    assert "fairlead-webhook.sys.svc" in where.names
 
 
 def test_a_base_address_keeps_its_path() -> None:
     assert Where(url="https://[::1]:9443/hooks/").client_config == {"url": "https://[::1]:9443/hooks/admit"}
-    assert Where(url="https://[::1]:9443").names.addresses == ("::1",)
+    assert Where(url="https://[::1]:9443").names == ("::1",)
     with pytest.raises(BadInput, match="no user"):
         Where(url="https://host:1/?a=b")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from structlog.testing import capture_logs
 
+from fairlead.doors.webhook.decision_log import tell
 from fairlead.doors.webhook.metrics import Metrics
-from fairlead.doors.webhook.telling import tell
-from fairlead.policy.choice import Choice
-from fairlead.policy.groups import Place
-from fairlead.policy.placing import Placing
+from fairlead.policy.groups.member import Place
+from fairlead.policy.rule.choice import Choice
+from fairlead.policy.slots.placing import Placing
 from support.members import KEY, a_deployment
 from support.policies import policy
 

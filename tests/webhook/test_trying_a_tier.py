@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from fairlead.doors.marks_map import MARKS_MAP
+from fairlead.feed.marks_map import MARKS_MAP
 from support.admission import Tiered
 from support.manifests import config_map, job, owned_by, pod, replica_set
 

@@ -1,4 +1,4 @@
-"""``fairlead burst``: so many pods on the cluster's own nodes, the rest on a virtual one."""
+"""``fairlead burst``: N pods on the cluster's own nodes, the rest on a virtual one."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairlead.cli.configuration import PRIORITY_FLAGS, fields_of, priority_options
-from fairlead.cli.running import running_options
-from fairlead.cli.webhook import service_and_port
+from fairlead.cli.door_options import (
+    called_options,
+    door_options,
+    service_and_port,
+)
+from fairlead.cli.flags import duration_s, priority_options, take_fields
+from fairlead.errors import BadInput
 
 if TYPE_CHECKING:
-    from fairlead.doors.running import Door, Options, Surroundings
-    from fairlead.policy.model import PlacementPolicy
+    from fairlead.doors.process import Context, Door, Options
+    from fairlead.policy.rule.model import PlacementPolicy
 
-__all__ = ["command"]
 
 _SCHEDULER = "fairlead"
 
@@ -48,7 +51,7 @@ Examples:
     fairlead webhook --unregister
 
 When fewer than the value are left on base, pods return from the burst node, one at a time: only if they
-fit, only if somebody makes them anew, pods of Jobs only with --return-jobs. Several replicas may run: one
+fit, only if a controller recreates them, pods of Jobs only with --return-jobs. Several replicas may run: one
 acts, by lease. Without --via webhook so may one command per namespace, but none beside one with -A for
 the same scheduler name. Exits with 0 after SIGTERM or SIGINT, with 2 when a flag cannot be used.
 """,
@@ -58,7 +61,7 @@ the same scheduler name. Exits with 0 after SIGTERM or SIGINT, with 2 when a fla
     "--burstNode",
     required=True,
     metavar="NAME",
-    help="The node that takes what is beyond the value; virtual-kubelet's taint is tolerated.",
+    help="Name of the node that takes the pods beyond the value; virtual-kubelet's taint is tolerated.",
 )
 @click.option(
     "--burst-value",
@@ -73,7 +76,7 @@ the same scheduler name. Exits with 0 after SIGTERM or SIGINT, with 2 when a fla
     "--namespace",
     default="",
     metavar="NAME",
-    help="Whose pods.  [default: default]",
+    help="Namespace of the pods.  [default: default]",
     show_default=False,
 )
 @click.option("-A", "--all-namespaces", is_flag=True, help="Pods of all namespaces; each counts by itself.")
@@ -81,7 +84,7 @@ the same scheduler name. Exits with 0 after SIGTERM or SIGINT, with 2 when a fla
     "--group-label",
     default="",
     metavar="KEY",
-    help="Pods with the same value of this label are a group, those without it another. Without this flag "
+    help="Pods with the same value of this label are a group, pods without it another. Without this flag "
     "all pods of a namespace are one.",
 )
 @click.option(
@@ -89,14 +92,14 @@ the same scheduler name. Exits with 0 after SIGTERM or SIGINT, with 2 when a fla
     default=_SCHEDULER,
     show_default=True,
     metavar="NAME",
-    help="Place the pods that ask for this scheduler. Only they count.",
+    help="Schedule the pods with this schedulerName. Only they count.",
 )
 @click.option(
     "--via",
     type=click.Choice(["scheduler", "webhook"]),
     default="scheduler",
     show_default=True,
-    help="scheduler: place pods ourselves. webhook: steer the pods of any scheduler when they are created.",
+    help="scheduler: bind the pods. webhook: steer the pods of any scheduler when they are created.",
 )
 @click.option(
     "--return-after",
@@ -108,34 +111,19 @@ the same scheduler name. Exits with 0 after SIGTERM or SIGINT, with 2 when a fla
 )
 @click.option("--return-jobs", is_flag=True, help="Let pods of Jobs return too: their Job counts a failure.")
 @priority_options
-@click.option(
-    "--url", default="", metavar="https://HOST:PORT", help="With --via webhook: see fairlead webhook."
-)
-@click.option(
-    "--service",
-    default="fairlead-webhook",
-    show_default=True,
-    metavar="NAME[:PORT]",
-    help="With --via webhook: the Service before us, in the system namespace; port 443 unless told.",
-)
-@click.option(
-    "--client-ca-file",
-    default="",
-    metavar="FILE",
-    help="With --via webhook: take reviews only from who shows a certificate that one of these signed.",
-)
-@running_options
+@called_options("url", "service", "client-ca-file", only="With --via webhook")
+@door_options()
 def command(options: Options, **flags: Any) -> None:
     """Keep up to --burst-value pods of a group on the cluster's own nodes and send the rest to a virtual one.
 
     It equals a PlacementPolicy of two tiers, base with a max and burst, without the object.
     """
-    from fairlead.doors.running import run_doors
+    from fairlead.doors.process import run_doors
 
-    asked = _Asked(priority=fields_of({name: flags.pop(name) for name in PRIORITY_FLAGS}), **flags)
+    asked = _Asked(priority=take_fields(flags), **flags)
     policy = asked.policy(options)
     make = asked.steering if asked.via == "webhook" else asked.scheduling
-    run_doors(options, lambda around: make(around, policy), fixed=(policy,))
+    run_doors(options, lambda context: make(context, policy), fixed=(policy,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,9 +146,7 @@ class _Asked:
 
     def policy(self, options: Options) -> PlacementPolicy:
         """The policy that the flags stand for; BadInput where they cannot be used."""
-        from fairlead.errors import BadInput
-        from fairlead.kube.duration import seconds
-        from fairlead.policy.burst import burst_policy
+        from fairlead.policy.rule.burst import burst_policy
 
         if self.namespace and self.all_namespaces:
             raise BadInput("--namespace and --all-namespaces: one or the other")
@@ -183,10 +169,7 @@ class _Asked:
             if self.via == "scheduler" and value:
                 raise BadInput(f"{flag} goes with --via webhook")
         service_and_port(self.service)
-        try:
-            seconds(self.return_after)
-        except ValueError as error:
-            raise BadInput(f"--return-after: {error}") from error
+        duration_s("--return-after", self.return_after)
         namespace = "" if self.all_namespaces else self.namespace or "default"
         name = "burst" if self.scheduler_name == _SCHEDULER else f"burst-{self.scheduler_name}"
         if namespace:
@@ -203,8 +186,8 @@ class _Asked:
             return_jobs=self.return_jobs,
         )
 
-    def scheduling(self, around: Surroundings, policy: PlacementPolicy) -> list[Door]:
-        """A scheduler for our pods, and who brings them back."""
+    def scheduling(self, context: Context, policy: PlacementPolicy) -> list[Door]:
+        """A scheduler for these pods, and a rebalancer that brings them back."""
         from fairlead.doors.rebalancer.door import RebalancerDoor, Settings
         from fairlead.doors.scheduler.configuration import merged
         from fairlead.doors.scheduler.door import SchedulerDoor
@@ -217,11 +200,11 @@ class _Asked:
             **self.priority,
         }
         returning = Settings((self.scheduler_name,), only_ours=True, lease=f"{lease}-rebalancer")
-        scheduler = SchedulerDoor(around, merged({}, flags), only_ours=True)
-        return [scheduler, RebalancerDoor(around, returning)]
+        scheduler = SchedulerDoor(context, merged({}, flags), only_ours=True)
+        return [scheduler, RebalancerDoor(context, returning)]
 
-    def steering(self, around: Surroundings, policy: PlacementPolicy) -> list[Door]:
-        """A webhook for the pods of any scheduler, and who brings them back."""
+    def steering(self, context: Context, policy: PlacementPolicy) -> list[Door]:
+        """A webhook for the pods of any scheduler, and a rebalancer that brings them back."""
         from fairlead.doors.rebalancer.door import RebalancerDoor
         from fairlead.doors.rebalancer.door import Settings as Returning
         from fairlead.doors.webhook.door import Settings, WebhookDoor
@@ -234,4 +217,4 @@ class _Asked:
             schedulers=(),
         )
         returning = Returning((), lease=f"fairlead-{policy.name}-rebalancer")
-        return [WebhookDoor(around, webhook), RebalancerDoor(around, returning)]
+        return [WebhookDoor(context, webhook), RebalancerDoor(context, returning)]

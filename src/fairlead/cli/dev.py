@@ -17,9 +17,7 @@ import yaml
 
 from fairlead.errors import BadInput
 from fairlead.kube.quantity import QuantityError, nano
-from fairlead.rig import hold
-
-__all__ = ["command"]
+from fairlead.rig import daemon
 
 _MAX_NODES = 10_000
 
@@ -34,7 +32,9 @@ def command() -> None:
 
 
 @command.command(epilog="Example: fairlead dev up --nodes 10 --cpu 8 --with scheduler,karpenter")
-@click.option("--nodes", default=5, show_default=True, type=click.IntRange(0, _MAX_NODES), help="How many.")
+@click.option(
+    "--nodes", default=5, show_default=True, type=click.IntRange(0, _MAX_NODES), help="Number of nodes."
+)
 @click.option("--cpu", default="4", show_default=True, metavar="QUANTITY", help="CPU of each node.")
 @click.option("--memory", default="16Gi", show_default=True, metavar="QUANTITY", help="Memory of each node.")
 @click.option(
@@ -43,7 +43,7 @@ def command() -> None:
     default="scheduler",
     show_default=True,
     metavar="LIST",
-    help=f"What runs besides, comma-separated: {', '.join(hold.OPTIONAL)}; '' for nothing.",
+    help=f"What runs besides, comma-separated: {', '.join(daemon.OPTIONAL)}; '' for nothing.",
 )
 @click.option(
     "--kubeconfig",
@@ -58,10 +58,10 @@ def up(nodes: int, cpu: str, memory: str, extras: str, kubeconfig: Path | None) 
         _check_quantity(flag, quantity)
     if kubeconfig is not None:
         _check_replaceable(kubeconfig)
-    held = hold.find(_folder())
+    held = daemon.find(_folder())
     if held is None:
         began = time.monotonic()
-        held = hold.start(
+        held = daemon.start(
             _folder(), nodes=nodes, cpu=cpu, memory=memory, extras=wanted, say=lambda line: _say(f"  {line}")
         )
         _say(f"  ready after {time.monotonic() - began:.1f} s")
@@ -87,7 +87,7 @@ def up(nodes: int, cpu: str, memory: str, extras: str, kubeconfig: Path | None) 
 @command.command(epilog="Example: fairlead dev down")
 def down() -> None:
     """End the control plane and forget everything in it."""
-    ended = hold.release(_folder())
+    ended = daemon.release(_folder())
     click.echo("The control plane has ended." if ended else "No control plane was running.")
 
 
@@ -102,7 +102,7 @@ def down() -> None:
 )
 def status(output: str) -> None:
     """Say whether the control plane runs, and where. Exits with 1 when it does not."""
-    held = hold.find(_folder())
+    held = daemon.find(_folder())
     if held is None:
         if output in ("json", "yaml"):
             click.echo(json.dumps({"running": False}) if output == "json" else "running: false")
@@ -135,9 +135,9 @@ def _folder() -> Path:
 def _extras(given: str) -> tuple[str, ...]:
     names = [name.strip() for name in given.split(",") if name.strip()]
     for name in names:
-        if name not in hold.OPTIONAL:
-            raise BadInput(f"--with {name}: there is only {', '.join(hold.OPTIONAL)}")
-    return tuple(name for name in hold.OPTIONAL if name in names)
+        if name not in daemon.OPTIONAL:
+            raise BadInput(f"--with {name}: there is only {', '.join(daemon.OPTIONAL)}")
+    return tuple(name for name in daemon.OPTIONAL if name in names)
 
 
 def _check_quantity(flag: str, quantity: str) -> None:
@@ -150,7 +150,7 @@ def _check_quantity(flag: str, quantity: str) -> None:
 
 
 def _check_replaceable(path: Path) -> None:
-    """A kubeconfig that is not one of ours may be somebody's only way to their cluster."""
+    """A kubeconfig that `dev` did not write may be a user's only way to their cluster."""
     if not path.exists():
         return
     try:
@@ -161,7 +161,7 @@ def _check_replaceable(path: Path) -> None:
         raise BadInput(f"--kubeconfig {path}: it exists and is not from `fairlead dev`; name another file")
 
 
-def _kubectl(held: hold.Held) -> str:
+def _kubectl(held: daemon.RunningPlane) -> str:
     return "kubectl" if shutil.which("kubectl") else held.kubectl
 
 

@@ -6,13 +6,11 @@ from typing import Any
 
 import click
 
-from fairlead.cli.configuration import decision_options, fields_of
-from fairlead.cli.showing import show_json, show_lines, show_table, show_warnings, state_options
+from fairlead.cli.flags import decision_options, state_options, take_fields
+from fairlead.cli.output import show_json, show_lines, show_table, show_warnings
 from fairlead.cli.state import read_objects
-from fairlead.engine.cluster import Cluster
-from fairlead.engine.explain import Explanation
-
-__all__ = ["command"]
+from fairlead.engine.ask.cluster import Cluster
+from fairlead.engine.ask.explain import Explanation
 
 
 @click.command(
@@ -32,7 +30,7 @@ __all__ = ["command"]
 )
 @click.argument("pod")
 @click.option(
-    "-n", "--namespace", default="default", show_default=True, help="Where POD is, if it does not say."
+    "-n", "--namespace", default="default", show_default=True, help="Namespace of POD, if POD is only a name."
 )
 @state_options
 @decision_options
@@ -46,7 +44,7 @@ def command(
     """
     from fairlead.doors.scheduler.configuration import read_configuration
 
-    settings = read_configuration(config_file, fields_of(flags)).settings()
+    settings = read_configuration(config_file, take_fields(flags)).settings()
     cluster = Cluster.from_objects(read_objects(files), settings=settings)
     show_warnings(cluster.warnings())
     found = cluster.explain(pod if "/" in pod else f"{namespace}/{pod}")
@@ -57,8 +55,6 @@ def command(
 
 
 def _show(found: Explanation) -> None:
-    from rich.text import Text
-
     nodes = sorted((*found.feasible, *found.reasons))
     if found.message is None:
         show_lines(f"{found.pod} fits on {len(found.feasible)} of {len(nodes)} nodes.")
@@ -68,10 +64,10 @@ def _show(found: Explanation) -> None:
         ("NODE", "FITS", "RULE", "REASON"),
         (
             (
-                Text(node),
-                Text("no", style="red") if node in found.reasons else Text("yes", style="green"),
-                Text(found.rules.get(node, "")),
-                Text("; ".join(found.reasons.get(node, []))),
+                node,
+                ("no", "red") if node in found.reasons else ("yes", "green"),
+                found.rules.get(node, ""),
+                "; ".join(found.reasons.get(node, [])),
             )
             for node in nodes
         ),

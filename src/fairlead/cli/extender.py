@@ -1,20 +1,18 @@
-"""``fairlead extender``: let an unchanged kube-scheduler ask which nodes a pod may go to."""
+"""``fairlead extender``: answer an unchanged kube-scheduler's calls: which nodes a pod may go to."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairlead.cli.running import running_options
+from fairlead.cli.door_options import call_once, called_options, check_client_ca, door_options
+from fairlead.cli.flags import cluster_options, duration_s
+from fairlead.errors import BadInput
 
 if TYPE_CHECKING:
-    from fairlead.doors.running import Options
-
-__all__ = ["command"]
-
-_LISTEN = ":9444"
+    from fairlead.doors.process import Options
 
 
 @click.group(
@@ -26,38 +24,32 @@ Examples:
     fairlead extender
   On this machine, for a kube-scheduler that can reach it:
     fairlead extender --kubeconfig ~/.kube/config --policies policies.yaml --listen 10.0.0.5:9444
-  What kube-scheduler needs to call us there:
+  The configuration with which kube-scheduler calls it there:
     fairlead extender config --url http://10.0.0.5:9444
 
 One replica answers: the one that holds Lease fairlead-extender, and /readyz says so. Exits with 0
 after SIGTERM or SIGINT.
 """,
 )
-@click.option("--tls-cert-file", default="", metavar="FILE", help="Speak HTTPS with this certificate.")
-@click.option("--tls-key-file", default="", metavar="FILE", help="Its key.")
-@click.option(
-    "--client-ca-file",
-    default="",
-    metavar="FILE",
-    help="Answer only who shows a certificate that one of these authorities signed (PEM); read again when it "
-    "changes. Without it, anybody who reaches the port.",
+@called_options(
+    "tls-cert-file", "tls-key-file", "client-ca-file", certificate="Serve HTTPS with this certificate."
 )
 @click.option(
     "--report-after",
     default="60s",
     show_default=True,
     metavar="DURATION",
-    help="Say in log and status that no scheduler calls, when none has for so long.",
+    help="Report in log and status that no scheduler calls, after this long without a call.",
 )
 @click.option(
     "--max-body-size",
     default="64Mi",
     show_default=True,
     metavar="SIZE",
-    help="The largest call with whole nodes that is taken (nodeCacheCapable: false), one at a time; calls "
+    help="Largest accepted call with whole nodes (nodeCacheCapable: false), one at a time; calls "
     "that only name nodes have 16Mi. All calls together have a quarter of the memory limit.",
 )
-@running_options
+@door_options(listen=":9444")
 @click.pass_context
 def command(
     ctx: click.Context, /, *, options: Options, report_after: str, max_body_size: str, **flags: str
@@ -72,25 +64,17 @@ def command(
         ctx.obj = options
         return
     from fairlead.doors.extender.door import ExtenderDoor, Settings
-    from fairlead.doors.running import run_doors
-    from fairlead.errors import BadInput
-    from fairlead.kube.duration import seconds
+    from fairlead.doors.process import run_doors
     from fairlead.kube.quantity import value
 
-    try:
-        patience_s = seconds(report_after)
-    except ValueError as error:
-        raise BadInput(f"--report-after: {error}") from error
-    if flags["client_ca_file"] and not flags["tls_cert_file"]:
-        raise BadInput("--client-ca-file needs --tls-cert-file: without TLS nobody shows a certificate")
+    patience_s = duration_s("--report-after", report_after)
+    check_client_ca(flags["client_ca_file"], flags["tls_cert_file"])
     try:
         largest = value(max_body_size)
     except ValueError as error:
         raise BadInput(f"--max-body-size: {error}") from error
     settings = Settings(patience_s=patience_s, largest=largest, **flags)
-    run_doors(
-        replace(options, listen=options.listen or _LISTEN), lambda around: [ExtenderDoor(around, settings)]
-    )
+    run_doors(options, lambda context: [ExtenderDoor(context, settings)])
 
 
 @command.command(
@@ -108,14 +92,14 @@ Examples:
     "--url",
     default="",
     metavar="http://HOST:PORT",
-    help="Where kube-scheduler reaches us; without it, the ClusterIP of the Service.",
+    help="Address at which kube-scheduler reaches the extender; without it, the ClusterIP of the Service.",
 )
 @click.option(
     "--service",
     default="fairlead-extender",
     show_default=True,
     metavar="NAME",
-    help="The Service before us, in the system namespace.",
+    help="Name of the Service in front of the extender, in the system namespace.",
 )
 @click.option(
     "--https", is_flag=True, help="The Service speaks HTTPS, with a certificate for NAME.NAMESPACE.svc."
@@ -124,25 +108,31 @@ Examples:
     "--ca-file",
     default="",
     metavar="FILE",
-    help="Who signed our certificate: a file where kube-scheduler runs.",
+    help="Authority of the extender's certificate: a file where kube-scheduler runs.",
 )
 @click.option(
     "--client-cert-file",
+    "cert_file",
     default="",
     metavar="FILE",
-    help="What kube-scheduler shows us, for --client-ca-file: a file where it runs.",
+    help="Certificate that kube-scheduler shows, for --client-ca-file: a file where it runs.",
 )
-@click.option("--client-key-file", default="", metavar="FILE", help="Its key, there.")
+@click.option(
+    "--client-key-file",
+    "key_file",
+    default="",
+    metavar="FILE",
+    help="Private key of that certificate, also there.",
+)
 @click.option(
     "--scheduler-kubeconfig",
     default="/etc/kubernetes/scheduler.conf",
     show_default=True,
     metavar="FILE",
-    help="kube-scheduler's own, where it runs.",
+    help="Path to kube-scheduler's own kubeconfig file, where it runs.",
 )
-@click.option("--kubeconfig", default="", metavar="FILE", help="Where the Service is looked up.")
-@click.option("--context", default="", metavar="NAME", help="Another context than the current one.")
-@click.option("--system-namespace", default="", metavar="NAME", help="The namespace of the Service.")
+@cluster_options(kubeconfig="Path to the kubeconfig file, to look up the Service.")
+@click.option("--system-namespace", default="", metavar="NAME", help="Namespace of the Service.")
 @click.pass_obj
 def config(
     options: Options,
@@ -152,46 +142,23 @@ def config(
     url: str,
     service: str,
     https: bool,
-    ca_file: str,
-    client_cert_file: str,
-    client_key_file: str,
-    scheduler_kubeconfig: str,
-    **given: str,
+    kubeconfig: str,
+    context: str,
+    system_namespace: str,
+    **said: Any,
 ) -> None:
-    """Print the configuration with which kube-scheduler calls us, how to verify it and how to go back."""
-    from fairlead.doors.extender.configuration import Wanted, written
-    from fairlead.errors import BadInput
+    """Print the configuration with which kube-scheduler calls the extender, and how to verify and undo it."""
+    from fairlead.doors.extender.configuration import Wanted, service_address, written
 
     if url and https:
         raise BadInput("--https goes with --service; --url says it itself: https://HOST:PORT")
+    given = {"kubeconfig": kubeconfig, "context": context, "system_namespace": system_namespace}
     options = replace(options, **{name: value for name, value in given.items() if value})
-    # Who gives an address knows what its certificate says.
-    address, name = (url, "") if url else _service_address(options, service, https=https)
-    wanted = Wanted(
-        address,
-        ca_file,
-        scheduler_kubeconfig,
-        cert_file=client_cert_file,
-        key_file=client_key_file,
-        server_name=name,
-    )
-    click.echo(written(wanted, kubeadm=kubeadm), nl=False)
-
-
-def _service_address(options: Options, service: str, *, https: bool) -> tuple[str, str]:
-    from fairlead.client import config as kubeconfig
-    from fairlead.client.api import Client
-    from fairlead.client.connection import Connection
-    from fairlead.doors.extender.configuration import service_address
-    from fairlead.doors.running import configure_logging, event_loop, own_namespace
-
-    configure_logging(options.log_format, options.log_level)  # or it would go to standard output
-
-    async def look() -> tuple[str, str]:
-        target = kubeconfig.load(options.kubeconfig or None, context=options.context or None)
-        async with Connection(target) as connection:
-            namespace = options.system_namespace or own_namespace()
-            return await service_address(Client(connection), namespace, service, https=https)
-
-    with event_loop() as runner:
-        return runner.run(look())
+    # A given address is the one that its certificate names.
+    address, name = url, ""
+    if not url:
+        address, name = call_once(
+            options,
+            lambda client, namespace: service_address(client, namespace, service, https=https),
+        )
+    click.echo(written(Wanted(address, server_name=name, **said), kubeadm=kubeadm), nl=False)

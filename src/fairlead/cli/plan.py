@@ -6,13 +6,11 @@ from typing import Any
 
 import click
 
-from fairlead.cli.configuration import decision_options, field_option, fields_of
-from fairlead.cli.showing import show_json, show_lines, show_table, show_warnings, state_options
+from fairlead.cli.flags import decision_options, field_option, state_options, take_fields
+from fairlead.cli.output import show_json, show_lines, show_table, show_warnings
 from fairlead.cli.state import read_objects
-from fairlead.engine.cluster import Cluster
-from fairlead.engine.plan import Plan
-
-__all__ = ["command"]
+from fairlead.engine.ask.cluster import Cluster
+from fairlead.engine.ask.plan import Plan
 
 
 @click.command(
@@ -35,7 +33,7 @@ __all__ = ["command"]
     field="schedulerNames",
     multiple=True,
     metavar="NAME",
-    help="Plan pods that ask for this scheduler (default: fairlead). Repeatable.",
+    help="Plan pods with this schedulerName (default: fairlead). Repeatable.",
 )
 @state_options
 @decision_options
@@ -47,7 +45,7 @@ def command(*, files: tuple[str, ...], output: str, config_file: str | None, **f
     """
     from fairlead.doors.scheduler.configuration import read_configuration
 
-    settings = read_configuration(config_file, fields_of(flags)).settings()
+    settings = read_configuration(config_file, take_fields(flags)).settings()
     cluster = Cluster.from_objects(read_objects(files), settings=settings)
     show_warnings(cluster.warnings())
     found = cluster.plan()
@@ -58,18 +56,13 @@ def command(*, files: tuple[str, ...], output: str, config_file: str | None, **f
 
 
 def _show(found: Plan) -> None:
-    from rich.text import Text
-
     lines = [
-        *(("evict", "red", eviction.pod, f"for {eviction.unit}") for eviction in found.evictions),
-        *(("bind", "green", bind.pod, bind.node) for bind in found.binds),
-        *(("hold", "yellow", hold.pod, hold.reason) for hold in found.holds),
+        *((("evict", "red"), eviction.pod, f"for {eviction.unit}") for eviction in found.evictions),
+        *((("bind", "green"), bind.pod, bind.node) for bind in found.binds),
+        *((("hold", "yellow"), hold.pod, hold.reason) for hold in found.holds),
     ]
     show_table(
         ("ACTION", "POD", "GANG", "WHERE / WHY"),
-        (
-            (Text(action, style=colour), Text(pod), Text(found.units.get(pod, "")), Text(why))
-            for action, colour, pod, why in lines
-        ),
+        ((action, pod, found.units.get(pod, ""), why) for action, pod, why in lines),
     )
     show_lines(f"{len(found.binds)} to bind, {len(found.evictions)} to evict, {len(found.holds)} held")

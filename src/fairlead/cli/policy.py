@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from fairlead.cli.showing import options, output_option
+from fairlead.cli.flags import cluster_options, options, output_option
 
 if TYPE_CHECKING:
-    from fairlead.policy.model import PlacementPolicy
-    from fairlead.policy.preview import Preview, State
+    from fairlead.client.config import Target
+    from fairlead.client.connection import Connection
+    from fairlead.policy.report.preview import Preview, State
+    from fairlead.policy.rule.model import PlacementPolicy
 
-__all__ = ["command"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -43,13 +44,11 @@ def _state_options(*, required: bool) -> Callable[[F], F]:
             metavar="FILE",
             help="State of the cluster, YAML or JSON; - is standard input. Repeatable.",
         ),
-        click.option(
-            "--kubeconfig",
-            metavar="FILE",
-            help=f"Read the state from a cluster{'' if required else ' (only when given)'}.",
+        cluster_options(
+            kubeconfig="Path to the kubeconfig file of a cluster to read the state from"
+            + ("." if required else " (only when given).")
         ),
-        click.option("--context", metavar="NAME", help="Another context than the current one."),
-        output_option,
+        output_option("table", "json", "yaml"),
     )
 
 
@@ -67,18 +66,14 @@ def _state_options(*, required: bool) -> Callable[[F], F]:
 )
 @click.argument("file", metavar="FILE")
 @_state_options(required=False)
-def lint(
-    *, file: str, files: tuple[str, ...], kubeconfig: str | None, context: str | None, output: str
-) -> None:
+def lint(*, file: str, files: tuple[str, ...], kubeconfig: str, context: str, output: str) -> None:
     """Say what is likely to be a mistake in the policies of FILE (- is standard input).
 
     With a state, from files or from a cluster, it also says which tiers match no node, which mins are less
     than a workload's PodDisruptionBudget demands, and which workloads cannot be rolled out.
     """
-    from rich.text import Text
-
-    from fairlead.cli.showing import show_lines, show_table
-    from fairlead.policy.lint import lint as find
+    from fairlead.cli.output import show_data, show_lines, show_table
+    from fairlead.policy.report.lint import lint as find
 
     policies = _policies(file)
     given = bool(files or kubeconfig or context)
@@ -90,14 +85,8 @@ def lint(
         show_table(
             ("POLICY", "SEVERITY", "CODE", "ABOUT", "MESSAGE"),
             (
-                (
-                    Text(finding.policy),
-                    Text(finding.severity, style=colours[finding.severity]),
-                    Text(finding.code),
-                    Text(finding.about or "-"),
-                    Text(finding.message),
-                )
-                for finding in found
+                (one.policy, (one.severity, colours[one.severity]), one.code, one.about or "-", one.message)
+                for one in found
             ),
         )
         looked = "with the state's nodes and workloads" if state is not None else "without a state"
@@ -109,7 +98,7 @@ def lint(
     else:
         import msgspec
 
-        _show(output, [msgspec.to_builtins(finding) for finding in found])
+        show_data(msgspec.to_builtins(found), output)
     raise SystemExit(1 if warnings else 0)
 
 
@@ -131,8 +120,8 @@ def test(
     *,
     file: str,
     files: tuple[str, ...],
-    kubeconfig: str | None,
-    context: str | None,
+    kubeconfig: str,
+    context: str,
     output: str,
     slots: bool,
 ) -> None:
@@ -141,16 +130,17 @@ def test(
     Each workload's pods take their slots in turn; a slot's tier is the one that the rule adds going to that
     number of pods. NOW is where the state's pods are.
     """
-    from fairlead.policy.matching import Policies
+    from fairlead.cli.output import show_data
     from fairlead.policy.names import EXEMPT
-    from fairlead.policy.preview import preview
+    from fairlead.policy.report.preview import preview
+    from fairlead.policy.rule.matching import Policies
 
     policies = _policies(file)
     found = preview(Policies(policies, exempt=EXEMPT), _state(files, kubeconfig, context))
     if output == "table":
         _show_previews(found, slots=slots)
     else:
-        _show(output, [_plain(one) for one in found])
+        show_data([_plain(one) for one in found], output)
 
 
 @command.command(
@@ -171,9 +161,9 @@ def crds() -> None:
 
 def _policies(file: str) -> tuple[PlacementPolicy, ...]:
     from fairlead.cli.state import read_objects
-    from fairlead.engine.objects import opened
+    from fairlead.engine.ask.objects import opened
     from fairlead.errors import BadInput
-    from fairlead.policy.model import read_policies
+    from fairlead.policy.rule.model import read_policies
 
     found = list(opened(read_objects([file])))
     kinds = sorted({str(thing["kind"]) for thing in found if thing["kind"] != "PlacementPolicy"})
@@ -182,11 +172,11 @@ def _policies(file: str) -> tuple[PlacementPolicy, ...]:
     return read_policies(found)
 
 
-def _state(files: Sequence[str], kubeconfig: str | None, context: str | None) -> State:
+def _state(files: Sequence[str], kubeconfig: str, context: str) -> State:
     from fairlead.cli.state import read_objects
-    from fairlead.engine.objects import is_policy, opened, read
+    from fairlead.engine.ask.objects import is_policy, opened, read
     from fairlead.errors import BadInput
-    from fairlead.policy.preview import State
+    from fairlead.policy.report.preview import State
 
     if files and (kubeconfig or context):
         raise BadInput("the state comes from files or from a cluster, not from both")
@@ -201,44 +191,38 @@ def _state(files: Sequence[str], kubeconfig: str | None, context: str | None) ->
     return state
 
 
-def _live(kubeconfig: str | None, context: str | None) -> Iterable[dict[str, Any]]:
-    import asyncio
-
+def _live(kubeconfig: str, context: str) -> Iterable[dict[str, Any]]:
+    from fairlead.cli.cluster import call_cluster
     from fairlead.client.api import Client
-    from fairlead.client.config import load
-    from fairlead.client.connection import Connection
     from fairlead.kube.resources import known
 
-    async def read() -> list[dict[str, Any]]:
-        async with Connection(load(kubeconfig, context=context)) as connection:
-            client = Client(connection)
-            found: list[dict[str, Any]] = []
-            for kind in _KINDS:
-                resource = known(kind)
-                listed = await client.list(resource)
-                found += ({**item, "kind": kind, "apiVersion": resource.api_version} for item in listed.items)
-            return found
+    async def read(connection: Connection, _: Target) -> list[dict[str, Any]]:
+        client = Client(connection)
+        found: list[dict[str, Any]] = []
+        for kind in _KINDS:
+            resource = known(kind)
+            listed = await client.list(resource)
+            found += ({**item, "kind": kind, "apiVersion": resource.api_version} for item in listed.items)
+        return found
 
-    return asyncio.run(read())
+    return call_cluster(kubeconfig, context, read)
 
 
 def _show_previews(found: Sequence[Preview], *, slots: bool) -> None:
-    from rich.text import Text
-
-    from fairlead.cli.showing import show_lines, show_table
-    from fairlead.policy.placing import in_words
+    from fairlead.cli.output import show_lines, show_table
+    from fairlead.policy.slots.placing import in_words
 
     show_table(
         ("NAMESPACE", "WORKLOAD", "POLICY", "PODS", "SLOTS" if slots else "TIERS", "NOW", "NOTE"),
         (
             (
-                Text(one.subject.workload.namespace),
-                Text(f"{one.subject.workload.kind}/{one.subject.workload.name}"),
-                Text(one.policy.name if one.policy is not None else "-", style="" if one.policy else "dim"),
-                Text(str(one.subject.pods)),
-                Text(in_words(one.slots()) if slots else _numbers(one.counts)),
-                Text(_numbers(one.now.actual) if one.now is not None and one.now.pods else "-"),
-                Text(_note(one)),
+                one.subject.workload.namespace,
+                f"{one.subject.workload.kind}/{one.subject.workload.name}",
+                one.policy.name if one.policy is not None else ("-", "dim"),
+                str(one.subject.pods),
+                in_words(one.slots()) if slots else _numbers(one.counts),
+                _numbers(one.now.actual) if one.now is not None and one.now.pods else "-",
+                _note(one),
             )
             for one in found
         ),
@@ -288,12 +272,6 @@ def _plain(one: Preview) -> dict[str, Any]:
             "now": {"pods": one.now.pods, "tiers": dict(one.now.actual), "misplaced": one.now.misplaced},
         }
     return found
-
-
-def _show(output: str, data: object) -> None:
-    from fairlead.cli.showing import show_json, show_yaml
-
-    (show_json if output == "json" else show_yaml)(data)
 
 
 def _s(word: str, number: int) -> str:

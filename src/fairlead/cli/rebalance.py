@@ -1,4 +1,4 @@
-"""``fairlead rebalance``: bring pods back to where they belong, and pass on those that wait in vain."""
+"""``fairlead rebalance``: bring pods back to their tier, and pass on pods whose tier has no room."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairlead.cli.running import running_options
+from fairlead.cli.door_options import door_options, own_scheduler_option
+from fairlead.cli.flags import duration_s, output_option
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from fairlead.doors.rebalancer.carrying import Outcome
-    from fairlead.doors.running import Options
+    from fairlead.client.config import Target
+    from fairlead.client.connection import Connection
+    from fairlead.doors.process import Options
+    from fairlead.doors.rebalancer.executor import Outcome
     from fairlead.nodegroups import NodeGroup
-
-__all__ = ["command"]
 
 
 @click.command(
@@ -32,7 +33,7 @@ Examples:
 Several replicas may run: one acts, by lease. Exits with 0 after SIGTERM or SIGINT.
 """,
 )
-@click.option("--dry-run", is_flag=True, help="Only say what would be done now, and why; write nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what would be done now, and why; write nothing.")
 @click.option(
     "--timeout",
     default="5s",
@@ -41,32 +42,17 @@ Several replicas may run: one acts, by lease. Exits with 0 after SIGTERM or SIGI
     help="How long --dry-run waits for the API server's first answers.",
 )
 @click.option(
-    "--once", is_flag=True, help="Do what is to be done now, and end; nothing while another rebalancer leads."
+    "--once", is_flag=True, help="Make one pass and exit; do nothing while another rebalancer is the leader."
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="Form of --dry-run.",
-)
-@click.option(
-    "--scheduler-name",
-    "schedulers",
-    multiple=True,
-    default=("fairlead",),
-    show_default=True,
-    metavar="NAME",
-    help="Our own scheduler: its pods fall back without being deleted. Repeatable.",
-)
+@output_option("table", "json", help="Output format of --dry-run.")
+@own_scheduler_option("Fairlead's own scheduler: its pods fall back without being deleted. Repeatable.")
 @click.option(
     "--node-groups",
     default="",
     metavar="FILE",
     help="The node groups that an autoscaler adds nodes to, YAML: what an empty tier's nodes would be like.",
 )
-@running_options
+@door_options()
 def command(
     *,
     options: Options,
@@ -81,69 +67,54 @@ def command(
 
     A tier that cannot take its pods is left alone for a while, and its pending pods are passed on. Pods
     that are not where they belong are brought back through the eviction API: one at a time, only where
-    there is room, never below a PodDisruptionBudget, and only if somebody makes them anew.
+    there is room, never below a PodDisruptionBudget, and only if a controller recreates them.
     """
+    from fairlead.doors.process import run_doors
     from fairlead.doors.rebalancer.door import RebalancerDoor, Settings
-    from fairlead.doors.running import run_doors
 
     groups: tuple[NodeGroup, ...] = ()
     if node_groups:
-        from fairlead.cli.nodegroups.reading import read_given
+        from fairlead.cli.nodegroups.file import read_given
 
         groups = read_given(node_groups)
     settings = Settings(schedulers=schedulers, once=once, node_groups=groups)
     if dry_run:
         _show(_look(options, settings, timeout), output)
         return
-    run_doors(options, lambda around: [RebalancerDoor(around, settings)])
+    run_doors(options, lambda context: [RebalancerDoor(context, settings)])
 
 
 def _look(options: Options, settings: Any, timeout: str) -> Outcome:
     import asyncio
     import random
 
-    from fairlead.client import config as kubeconfig
+    from fairlead.cli.cluster import call_cluster
     from fairlead.client.api import Client
-    from fairlead.client.connection import Connection
-    from fairlead.doors.policies import LivePolicies
+    from fairlead.doors.process import Context
     from fairlead.doors.rebalancer.door import RebalancerDoor
     from fairlead.doors.rebalancer.watching import check_rights
-    from fairlead.doors.running import Surroundings, configure_logging, event_loop, own_namespace
-    from fairlead.errors import BadInput, Unreachable
-    from fairlead.kube.duration import seconds
+    from fairlead.errors import Unreachable
+    from fairlead.feed.policies import LivePolicies
 
-    configure_logging(options.log_format, "warning")
-    try:
-        timeout_s = seconds(timeout)
-    except ValueError as error:
-        raise BadInput(f"--timeout: {error}") from error
+    timeout_s = duration_s("--timeout", timeout)
 
-    async def look() -> Outcome:
-        target = kubeconfig.load(options.kubeconfig or None, context=options.context or None)
-        async with Connection(target) as connection:
-            rng = random.Random()
-            client = Client(connection, rng=rng)
-            try:
-                async with asyncio.timeout(timeout_s):
-                    await check_rights(client)
-            except TimeoutError:
-                raise Unreachable(f"{target.server.url} did not answer within {timeout}") from None
-            policies = LivePolicies(client, file=options.policies, rng=rng)
-            around = Surroundings(client, policies, options.system_namespace or own_namespace(), rng)
-            door = RebalancerDoor(around, settings)
-            following = asyncio.ensure_future(policies.run())
-            try:
-                return await door.look()
-            finally:
-                following.cancel()
-                await asyncio.gather(following, return_exceptions=True)
+    async def look(connection: Connection, target: Target) -> Outcome:
+        rng = random.Random()
+        client = Client(connection, rng=rng)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await check_rights(client)
+        except TimeoutError:
+            raise Unreachable(f"{target.server.url} did not answer within {timeout}") from None
+        policies = LivePolicies(client, file=options.policies, rng=rng)
+        context = Context(client, policies, options.namespace, rng)
+        return await RebalancerDoor(context, settings).look()
 
-    with event_loop() as runner:
-        return runner.run(look())
+    return call_cluster(options.kubeconfig, options.context, look, log_format=options.log_format)
 
 
 def _show(outcome: Outcome, output: str) -> None:
-    from fairlead.cli.showing import show_json, show_lines, show_table
+    from fairlead.cli.output import show_json, show_lines, show_table
 
     if output == "json":
         show_json(_plain(outcome))

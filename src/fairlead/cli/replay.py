@@ -6,15 +6,13 @@ import sys
 
 import click
 
-__all__ = ["command"]
+from fairlead.cli.flags import output_option
 
 
 @click.command("replay", epilog="Example: fairlead replay recording.jsonl")
 @click.argument("file", metavar="FILE")
 @click.option("--segment", is_flag=True, help="Only FILE itself, not the older segments beside it.")
-@click.option(
-    "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True, help="Form."
-)
+@output_option("table", "json")
 def command(file: str, segment: bool, output: str) -> None:
     """Decide everything in a recording again; it must agree to the byte.
 

@@ -1,4 +1,4 @@
-"""``fairlead scheduler``: place the pods of a cluster that ask for us."""
+"""``fairlead scheduler``: schedule pods whose schedulerName is fairlead."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from typing import Any
 
 import click
 
-from fairlead.cli.configuration import decision_options, field_option, fields_of
-
-__all__ = ["command"]
+from fairlead.cli.door_options import door_fields, options_of
+from fairlead.cli.flags import decision_options, field_option, take_fields
 
 
 @click.command(
@@ -28,28 +27,26 @@ SIGHUP reads the configuration file again; so does a change of it.
 """,
 )
 @decision_options
-@field_option("--kubeconfig", field="kubeconfig", metavar="FILE", help="Which cluster, and who we are to it.")
-@field_option("--context", field="context", metavar="NAME", help="Another context than the current one.")
 @field_option(
     "-n",
     "--namespace",
     field="namespaces",
     multiple=True,
     metavar="NAME",
-    help="Place only pods of this namespace; others are counted all the same. Repeatable.",
+    help="Schedule only pods of this namespace; other pods still count. Repeatable.",
 )
 @field_option(
     "--scheduler-name",
     field="schedulerNames",
     multiple=True,
     metavar="NAME",
-    help="Place pods that ask for this scheduler (default: fairlead). Repeatable.",
+    help="Schedule pods with this schedulerName (default: fairlead). Repeatable.",
 )
 @field_option(
     "--evict",
     field="preemption.evict",
     type=click.Choice(["api", "delete"]),
-    help="Through the eviction API, or by deletion as kube-scheduler does.",
+    help="Evict through the eviction API, or by deletion as kube-scheduler does.",
 )
 @field_option(
     "--preempt-others",
@@ -59,68 +56,35 @@ SIGHUP reads the configuration file again; so does a change of it.
     help="Whether pods of other schedulers may be evicted.",
 )
 @field_option(
-    "--queue-order", field="queue.order", type=click.Choice(["smallest", "fifo"]), help="Among equals."
+    "--queue-order",
+    field="queue.order",
+    type=click.Choice(["smallest", "fifo"]),
+    help="Order of units of equal priority.",
 )
 @field_option(
     "--leader-elect",
     field="leaderElection.enabled",
     type=bool,
     metavar="true|false",
-    help="Work only while holding the lease (default: true).",
+    help="Schedule only while holding the lease (default: true).",
 )
 @field_option(
-    "--policies",
-    field="policies",
-    metavar="FILE",
-    help="A YAML stream of policies, beside those of the cluster; read again when it changes.",
+    "--record", field="record.file", metavar="FILE", help="Write a recording for `fairlead replay`."
 )
 @field_option(
-    "--system-namespace",
-    field="systemNamespace",
-    metavar="NAME",
-    help="Where the lease lives (default: the pod's own, else fairlead-system).",
+    "--in-flight", field="inFlight", type=int, metavar="N", help="Maximum number of concurrent binds."
 )
-@field_option(
-    "--listen",
-    field="listen",
-    metavar="ADDRESS:PORT",
-    help="Serve /livez, /readyz and /metrics here; without it, no port is opened.",
-)
-@field_option("--record", field="record.file", metavar="FILE", help="Keep a recording for `fairlead replay`.")
-@field_option("--in-flight", field="inFlight", type=int, metavar="N", help="Binds under way at once.")
-@click.option(
-    "--log-format",
-    type=click.Choice(["auto", "json", "text"]),
-    default="auto",
-    show_default=True,
-    help="auto: text on a terminal, JSON elsewhere.",
-)
-@click.option(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning"]),
-    default="info",
-    show_default=True,
-    help="info has one line per decision.",
-)
+@door_fields
 def command(config_file: str | None, log_format: str, log_level: str, **flags: Any) -> None:
-    """Place the pods of a cluster that ask for us, in order of priority, gangs whole or not at all."""
-    from fairlead.doors.running import Options, run_doors
+    """Schedule pods whose schedulerName is fairlead: by priority, gangs as a whole or not at all."""
+    from fairlead.doors.process import run_doors
     from fairlead.doors.scheduler.configuration import read_configuration
     from fairlead.doors.scheduler.door import SchedulerDoor
 
-    given = fields_of(flags)
+    given = take_fields(flags)
     configuration = read_configuration(config_file, given)
-    options = Options(
-        kubeconfig=configuration.kubeconfig,
-        context=configuration.context,
-        policies=configuration.policies,
-        listen=configuration.listen,
-        system_namespace=configuration.system_namespace,
-        log_format=log_format,
-        log_level=log_level,
-    )
     run_doors(
-        options,
-        lambda around: [SchedulerDoor(around, configuration, file=config_file, flags=given)],
+        options_of(configuration, log_format=log_format, log_level=log_level),
+        lambda context: [SchedulerDoor(context, configuration, file=config_file, flags=given)],
         in_flight=configuration.in_flight,
     )

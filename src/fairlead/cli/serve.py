@@ -1,34 +1,35 @@
-"""``fairlead serve``: any set of doors in one process, on one connection and one port."""
+"""``fairlead serve``: any set of components in one process, on one connection and one port."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
-from fairlead.cli.configuration import (
+from fairlead.cli.door_options import (
+    called_options,
+    check_client_ca,
+    door_fields,
+    options_of,
+    service_and_port,
+)
+from fairlead.cli.flags import (
     PRIORITY_FLAGS,
     config_option,
     field_option,
-    fields_of,
     priority_options,
+    take_fields,
 )
-from fairlead.cli.running import running_options
-from fairlead.cli.webhook import service_and_port
+from fairlead.errors import BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from fairlead.doors.process import Context, Door
 
-    from fairlead.doors.running import Door, Options, Surroundings
-    from fairlead.doors.scheduler.configuration import Configuration
-
-__all__ = ["command"]
 
 DOORS = ("webhook", "extender", "scheduler", "rebalance")
 _LISTEN = ":9443"
-_CALLED = ("webhook", "extender")  # nobody reaches these without a port
+_CALLED = ("webhook", "extender")  # unreachable without a port
 _FLAGS_OF = (
     (("register", "url", "service", "failure_policy", "tls_ca_file"), ("webhook",)),
     (("tls_cert_file", "tls_key_file", "client_ca_file"), _CALLED),
@@ -45,15 +46,15 @@ Examples:
   On this machine, for a cluster that can reach it:
     fairlead serve --doors webhook,rebalance --kubeconfig ~/.kube/config --policies policies.yaml \\
         --listen :9443 --url https://10.0.0.5:9443 --register
-  Without a port, two doors that nobody calls:
+  Without a port, two components that are never called:
     fairlead serve --doors scheduler,rebalance --kubeconfig ~/.kube/config
   The same, with the annotation priority honoured in labelled namespaces only:
     fairlead serve --doors scheduler,rebalance --kubeconfig ~/.kube/config \\
         --priority-annotation-namespaces fairlead.dev/priority-annotation=honour
-  Take away again what --register made, once all is ended (same --kubeconfig, --system-namespace):
+  Remove what --register created, once all is ended (same --kubeconfig, --system-namespace):
     fairlead webhook --unregister
 
-With webhook among the doors the whole port speaks TLS; with extender only the replica that answers
+With webhook among the components the whole port speaks TLS; with extender only the replica that answers
 kube-scheduler is ready. Exits with 0 after SIGTERM or SIGINT.
 """,
 )
@@ -62,7 +63,7 @@ kube-scheduler is ready. Exits with 0 after SIGTERM or SIGINT.
     default="webhook,scheduler,rebalance",
     show_default=True,
     metavar="NAME,...",
-    help=f"Which: {', '.join(DOORS)}.",
+    help=f"Components to run: {', '.join(DOORS)}.",
 )
 @config_option
 @field_option(
@@ -70,76 +71,75 @@ kube-scheduler is ready. Exits with 0 after SIGTERM or SIGINT.
     field="schedulerNames",
     multiple=True,
     metavar="NAME",
-    help="Our own scheduler's name (default: the configuration's, else fairlead). Repeatable.",
+    help="Name of Fairlead's own scheduler (default: the configuration's, else fairlead). Repeatable.",
 )
 @priority_options
-@click.option("--register", is_flag=True, help="webhook: have the API server call us.")
-@click.option(
-    "--url",
-    default="",
-    metavar="https://HOST:PORT",
-    help="webhook: where the API server reaches us from outside of a cluster; without it, by Service.",
+@click.option("--register", is_flag=True, help="webhook: register it with the API server.")
+@called_options("url", "service", "failure-policy", only="webhook")
+@called_options(
+    "tls-cert-file", "tls-key-file", certificate="Serve this certificate instead of Fairlead's own."
 )
 @click.option(
-    "--service",
-    default="fairlead-webhook",
-    show_default=True,
-    metavar="NAME[:PORT]",
-    help="webhook: the Service before us, in the system namespace; port 443 unless told.",
-)
-@click.option(
-    "--failure-policy",
-    type=click.Choice(["Ignore", "Fail"]),
-    default="Ignore",
-    show_default=True,
-    help="webhook: what becomes of pods while we are away.",
-)
-@click.option("--tls-cert-file", default="", metavar="FILE", help="Show this certificate, not our own.")
-@click.option("--tls-key-file", default="", metavar="FILE", help="Its key.")
-@click.option("--tls-ca-file", default="", metavar="FILE", help="Who signed it, to be registered.")
-@click.option(
-    "--client-ca-file",
+    "--tls-ca-file",
     default="",
     metavar="FILE",
-    help="webhook, extender: answer only who shows a certificate that one of these authorities signed.",
+    help="webhook: authority of that certificate, to be registered.",
 )
-@running_options
-def command(options: Options, doors: str, config_file: str | None, **flags: Any) -> None:
-    """Be several doors in one process: the fewest components that can work.
+@called_options("client-ca-file", only="webhook, extender")
+@door_fields
+def command(doors: str, config_file: str | None, log_format: str, log_level: str, **flags: Any) -> None:
+    """Run several components in one process, with one Deployment to look after.
 
-    They share a connection, the policies and one port (default :9443 when a door needs one), with
+    They share a connection, the policies and one port (default :9443 when a component needs one), with
     /livez, /readyz and /metrics of all. Each does just what its own command does.
     """
-    from fairlead.doors.running import run_doors
+    from fairlead.doors.process import run_doors
     from fairlead.doors.scheduler.configuration import read_configuration
-    from fairlead.errors import BadInput
 
     chosen = _chosen(doors)
     _check_flags(click.get_current_context(), chosen)
     flags |= service_and_port(flags["service"])
-    if flags["client_ca_file"] and "webhook" not in chosen and not flags["tls_cert_file"]:
-        raise BadInput("--client-ca-file needs --tls-cert-file: without TLS nobody shows a certificate")
-    given = fields_of({name: flags.pop(name) for name in ("schedulerNames", *PRIORITY_FLAGS)})
+    if "webhook" not in chosen:
+        check_client_ca(flags["client_ca_file"], flags["tls_cert_file"])
+    given = take_fields(flags)
     configuration = read_configuration(config_file, given)
-    options = replace(
-        options,
-        kubeconfig=options.kubeconfig or configuration.kubeconfig,
-        context=options.context or configuration.context,
-        policies=options.policies or configuration.policies,
-        system_namespace=options.system_namespace or configuration.system_namespace,
-        listen=options.listen
-        or configuration.listen
-        or (_LISTEN if any(door in _CALLED for door in chosen) else ""),
+    options = options_of(
+        configuration,
+        log_format=log_format,
+        log_level=log_level,
+        listen=_LISTEN if any(door in _CALLED for door in chosen) else "",
     )
-    makers = _makers(configuration, config_file, given, flags)
+
+    def made(door: str, context: Context) -> Door:
+        """Nothing of a door that is not asked for is imported."""
+        names = configuration.scheduler_names
+        match door:
+            case "webhook":
+                from fairlead.doors.webhook import door as webhook
+
+                return webhook.WebhookDoor(context, webhook.Settings(schedulers=names, **flags))
+            case "extender":
+                from fairlead.doors.extender import door as extender
+
+                same = {name: flags[name] for name in ("tls_cert_file", "tls_key_file", "client_ca_file")}
+                return extender.ExtenderDoor(context, extender.Settings(**same))
+            case "scheduler":
+                from fairlead.doors.scheduler.door import SchedulerDoor
+
+                return SchedulerDoor(context, configuration, file=config_file, flags=given)
+            case _:
+                from fairlead.doors.rebalancer import door as rebalancer
+
+                return rebalancer.RebalancerDoor(context, rebalancer.Settings(schedulers=names))
+
     run_doors(
-        options, lambda around: [makers[door](around) for door in chosen], in_flight=configuration.in_flight
+        options,
+        lambda context: [made(door, context) for door in chosen],
+        in_flight=configuration.in_flight,
     )
 
 
 def _chosen(doors: str) -> list[str]:
-    from fairlead.errors import BadInput
-
     chosen = [door.strip() for door in doors.split(",") if door.strip()]
     if not chosen:
         raise BadInput(f"--doors: at least one of {', '.join(DOORS)} is needed")
@@ -153,41 +153,9 @@ def _chosen(doors: str) -> list[str]:
 
 def _check_flags(ctx: click.Context, chosen: list[str]) -> None:
     """A flag for a door that is not there would be believed to work."""
-    from fairlead.errors import BadInput
-
     flags = {option.name: option.opts[0] for option in ctx.command.params}
     for names, doors in _FLAGS_OF:
         if not any(door in chosen for door in doors):
             for name in names:
                 if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
                     raise BadInput(f"{flags[name]} is for {' and '.join(doors)}, which --doors does not name")
-
-
-def _makers(
-    configuration: Configuration, config_file: str | None, given: Mapping[str, Any], flags: Mapping[str, Any]
-) -> dict[str, Callable[[Surroundings], Door]]:
-    """How each door is made; nothing of a door that is not asked for is imported."""
-    names = configuration.scheduler_names
-
-    def webhook(around: Surroundings) -> Door:
-        from fairlead.doors.webhook.door import Settings, WebhookDoor
-
-        return WebhookDoor(around, Settings(schedulers=names, **flags))
-
-    def extender(around: Surroundings) -> Door:
-        from fairlead.doors.extender.door import ExtenderDoor, Settings
-
-        same = ("tls_cert_file", "tls_key_file", "client_ca_file")
-        return ExtenderDoor(around, Settings(**{name: flags[name] for name in same}))
-
-    def scheduler(around: Surroundings) -> Door:
-        from fairlead.doors.scheduler.door import SchedulerDoor
-
-        return SchedulerDoor(around, configuration, file=config_file, flags=given)
-
-    def rebalance(around: Surroundings) -> Door:
-        from fairlead.doors.rebalancer.door import RebalancerDoor, Settings
-
-        return RebalancerDoor(around, Settings(schedulers=names))
-
-    return {"webhook": webhook, "extender": extender, "scheduler": scheduler, "rebalance": rebalance}

@@ -12,11 +12,9 @@ import msgspec
 
 from fairlead.errors import BadInput
 
-__all__ = ["read_bytes", "read_objects"]
-
 
 def read_objects(files: Sequence[str]) -> Iterator[Any]:
-    """The objects in the files, in order; ``-`` is standard input. Lists are left to whoever reads on.
+    """The objects in the files, in order; ``-`` is standard input. Lists are left to the caller.
 
     A file without any object is an error: mostly it is a command before the pipe that failed.
     """

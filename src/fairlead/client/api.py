@@ -13,7 +13,7 @@ import random
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar, overload
+from typing import Any, Generic, Literal
 
 import msgspec
 
@@ -22,7 +22,7 @@ from fairlead.client.retry import Repeat, Retry
 from fairlead.client.wire import (
     Page,
     Plain,
-    delete_options,
+    T,
     meta,
     object_path,
     page_of,
@@ -35,9 +35,6 @@ from fairlead.kube.patch import JsonPatch
 from fairlead.kube.pod import Pod
 from fairlead.kube.resources import Resource, known
 
-__all__ = ["Client", "Listing", "PatchKind"]
-
-T = TypeVar("T")
 PatchKind = Literal["merge", "strategic"]
 
 PAGE = 500  # objects a page: the API server's own default for chunked lists
@@ -79,79 +76,45 @@ class Client:
         return Client(self.connection, rng=self.rng, retry=self._retry, fence=fence, lane=self._lane)
 
     def in_lane(self, in_flight: int) -> Client:
-        """The same client with requests under way counted apart, so that they delay nobody else's."""
+        """The same client with requests under way counted apart, so that they delay no others."""
         lane = asyncio.Semaphore(in_flight)
         return Client(self.connection, rng=self.rng, retry=self._retry, fence=self._fence, lane=lane)
 
-    @overload
     async def get(
-        self, resource: Resource, name: str, namespace: str | None = None, *, kind: type[T]
-    ) -> T: ...
-    @overload
-    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Plain: ...
-    async def get(
-        self, resource: Resource, name: str, namespace: str | None = None, *, kind: type[Any] | None = None
-    ) -> Any:
+        self, resource: Resource, name: str, namespace: str | None = None, *, kind: type[T] | None = None
+    ) -> T:
         """One object."""
         return read_as(await self.read(object_path(resource, namespace, name)), kind)
 
-    @overload
     async def list(
         self,
         resource: Resource,
         namespace: str | None = None,
         *,
-        kind: type[T],
+        kind: type[T] | None = None,
         labels: str = "",
         fields: str = "",
         page: int = PAGE,
-    ) -> Listing[T]: ...
-    @overload
-    async def list(
-        self,
-        resource: Resource,
-        namespace: str | None = None,
-        *,
-        labels: str = "",
-        fields: str = "",
-        page: int = PAGE,
-    ) -> Listing[Plain]: ...
-    async def list(
-        self,
-        resource: Resource,
-        namespace: str | None = None,
-        *,
-        kind: type[Any] | None = None,
-        labels: str = "",
-        fields: str = "",
-        page: int = PAGE,
-    ) -> Listing[Any]:
+    ) -> Listing[T]:
         """All objects, as they were at one instant; read page by page.
 
         A list that changed so long that its next page was compacted away is read again in one piece.
         """
-        try:
-            return await self._list(resource, namespace, kind, labels, fields, page)
-        except Gone:
-            return await self._list(resource, namespace, kind, labels, fields, 0)
-
-    async def _list(  # noqa: PLR0917 (private twin of `list`)
-        self,
-        resource: Resource,
-        namespace: str | None,
-        kind: type[Any] | None,
-        labels: str,
-        fields: str,
-        page: int,
-    ) -> Listing[Any]:
-        items: list[Any] = []
-        version = ""
-        pages = self.pages(resource, namespace, labels=labels, fields=fields, page=page)
-        async with aclosing(pages):
-            async for part in pages:
-                items.extend(read_as(bytes(item), kind) for item in part.items)
-                version = part.resource_version
-        return Listing(tuple(items), version)
+        for size in (page, 0):
+            pages = self.pages(resource, namespace, labels=labels, fields=fields, page=size)
+            items: list[T] = []
+            version = ""
+            try:
+                async with aclosing(pages):
+                    async for part in pages:
+                        items.extend(read_as(bytes(item), kind) for item in part.items)
+                        version = part.resource_version
+            except Gone:
+                if not size:
+                    raise
+                continue
+            return Listing(tuple(items), version)
+        raise AssertionError("the loop ends by return or raise")
 
     async def pages(
         self,
@@ -174,43 +137,27 @@ class Client:
             if not more:
                 return
 
-    @overload
-    async def create(
-        self, resource: Resource, body: Mapping[str, Any], namespace: str | None = None, *, kind: type[T]
-    ) -> T: ...
-    @overload
-    async def create(
-        self, resource: Resource, body: Mapping[str, Any], namespace: str | None = None
-    ) -> Plain: ...
     async def create(
         self,
         resource: Resource,
         body: Mapping[str, Any],
         namespace: str | None = None,
         *,
-        kind: type[Any] | None = None,
-    ) -> Any:
+        kind: type[T] | None = None,
+    ) -> T:
         """Create an object. Never repeated after a lost answer: a generated name would be made twice."""
         namespace = namespace or meta(body, "namespace")
         path = object_path(resource, namespace)
         return read_as(await self.write("POST", path, typed(resource, body), Repeat.ONCE), kind)
 
-    @overload
-    async def replace(
-        self, resource: Resource, body: Mapping[str, Any], *, subresource: str | None = None, kind: type[T]
-    ) -> T: ...
-    @overload
-    async def replace(
-        self, resource: Resource, body: Mapping[str, Any], *, subresource: str | None = None
-    ) -> Plain: ...
     async def replace(
         self,
         resource: Resource,
         body: Mapping[str, Any],
         *,
         subresource: str | None = None,
-        kind: type[Any] | None = None,
-    ) -> Any:
+        kind: type[T] | None = None,
+    ) -> T:
         """Replace an object. With a resourceVersion in it, this is compare-and-swap and may be repeated;
         a Conflict after a lost answer may then be with our own first attempt.
         """
@@ -218,7 +165,6 @@ class Client:
         repeat = Repeat.GUARDED if meta(body, "resourceVersion") else Repeat.ONCE
         return read_as(await self.write("PUT", path, typed(resource, body), repeat), kind)
 
-    @overload
     async def patch(
         self,
         resource: Resource,
@@ -229,32 +175,8 @@ class Client:
         how: PatchKind = "merge",
         subresource: str | None = None,
         repeatable: bool = False,
-        kind: type[T],
-    ) -> T: ...
-    @overload
-    async def patch(
-        self,
-        resource: Resource,
-        name: str,
-        namespace: str | None,
-        patch: JsonPatch | Mapping[str, Any],
-        *,
-        how: PatchKind = "merge",
-        subresource: str | None = None,
-        repeatable: bool = False,
-    ) -> Plain: ...
-    async def patch(
-        self,
-        resource: Resource,
-        name: str,
-        namespace: str | None,
-        patch: JsonPatch | Mapping[str, Any],
-        *,
-        how: PatchKind = "merge",
-        subresource: str | None = None,
-        repeatable: bool = False,
-        kind: type[Any] | None = None,
-    ) -> Any:
+        kind: type[T] | None = None,
+    ) -> T:
         """Patch an object: a JsonPatch, or plain data to merge (`how` tells which way).
 
         ``subresource="status"`` patches the status. `repeatable` is the caller's word that nobody else
@@ -282,12 +204,11 @@ class Client:
         manager: str,
         force: bool = False,
         dry_run: bool = False,
-        subresource: str | None = None,
     ) -> Plain:
         """Server-side apply. It says the whole outcome, so it may be repeated."""
         flags = {"force": "true" if force else "", "dryRun": "All" if dry_run else ""}
         query = {"fieldManager": manager, **flags}
-        path = object_path(resource, meta(body, "namespace"), meta(body, "name"), subresource, query=query)
+        path = object_path(resource, meta(body, "namespace"), meta(body, "name"), query=query)
         answer = await self.write(
             "PATCH", path, typed(resource, body), Repeat.GUARDED, content_type="application/apply-patch+yaml"
         )
@@ -305,23 +226,25 @@ class Client:
         grace_s: int | None = None,
     ) -> None:
         """Delete an object. With its UID, only this very object, and then it may be repeated."""
-        options = delete_options(uid, resource_version, propagation, grace_s)
-        body = msgspec.json.encode({"apiVersion": "v1", "kind": "DeleteOptions", **options})
+        held = {"uid": uid, "resourceVersion": resource_version}
+        options = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {key: value for key, value in held.items() if value} or None,
+            "propagationPolicy": propagation,
+            "gracePeriodSeconds": grace_s,
+        }
+        body = msgspec.json.encode({key: value for key, value in options.items() if value is not None})
         path = object_path(resource, namespace, name)
         await self._remove("DELETE", path, body, Repeat.GUARDED if uid else Repeat.ONCE)
 
-    async def evict(
-        self, name: str, namespace: str, *, uid: str, grace_s: int | None = None, dry_run: bool = False
-    ) -> None:
+    async def evict(self, name: str, namespace: str, *, uid: str) -> None:
         """Ask for a pod to go. TooManyRequests with `is_budget_refusal` is a budget's no, never repeated."""
-        options = delete_options(uid, None, None, grace_s)
-        if dry_run:
-            options["dryRun"] = ["All"]
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
             "metadata": {"name": name, "namespace": namespace},
-            "deleteOptions": options,
+            "deleteOptions": {"preconditions": {"uid": uid}},
         }
         path = object_path(_POD, namespace, name, "eviction")
         await self._remove("POST", path, msgspec.json.encode(body), Repeat.GUARDED)

@@ -1,7 +1,7 @@
 """A certificate authority of our own: makes, keeps and hands out what TLS needs.
 
 Subtle: Python 3.13 checks chains strictly, so every certificate carries key identifiers and key usage.
-Elliptic curves because keys are made while somebody waits, and RSA keys alone would take a second.
+Elliptic curves because keys are made while a user waits, and RSA keys alone would take a second.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-
-__all__ = ["Authority", "KeyPair", "life_of", "private_pem"]
 
 _YEAR = datetime.timedelta(days=365)
 _SKEW = datetime.timedelta(hours=1)
@@ -37,22 +35,15 @@ class Authority:
     def __init__(
         self, name: str = "fairlead", *, valid: datetime.timedelta = _YEAR, serial: bool = False
     ) -> None:
-        """`serial`: the name gets a number, so that two authorities of one name can be told apart."""
+        """`serial`: the name gets a number, so that two authorities of one name can be distinguished."""
         self._key = ec.generate_private_key(ec.SECP256R1())
         attributes = [x509.NameAttribute(NameOID.COMMON_NAME, name)]
         if serial:
             number = f"{x509.random_serial_number():x}"[:16]
             attributes.append(x509.NameAttribute(NameOID.SERIAL_NUMBER, number))
-        subject = x509.Name(attributes)
-        self._certificate = (
-            _builder(subject, subject, self._key.public_key(), valid)
-            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-            .add_extension(_usage(signs_certificates=True), critical=True)
-            .add_extension(
-                x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False
-            )
-            .sign(self._key, hashes.SHA256())
-        )
+        subject, public = x509.Name(attributes), self._key.public_key()
+        builder = _builder(subject, public, subject, public, _now() + valid, is_authority=True)
+        self._certificate = builder.sign(self._key, hashes.SHA256())
 
     @classmethod
     def load(cls, pair: KeyPair) -> Authority:
@@ -81,7 +72,7 @@ class Authority:
         """A serving certificate for these DNS names and addresses, valid no longer than the authority."""
         alternatives: list[x509.GeneralName] = [x509.DNSName(name) for name in names]
         alternatives += [x509.IPAddress(ipaddress.ip_address(address)) for address in addresses]
-        # A common name has 64 characters at most, and nobody reads it where there are alternatives.
+        # A common name has 64 characters at most, and verifiers ignore it where there are alternatives.
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, (*names, *addresses)[0][:64])])
         return self._sign(
             subject, ExtendedKeyUsageOID.SERVER_AUTH, x509.SubjectAlternativeName(alternatives), valid
@@ -101,16 +92,11 @@ class Authority:
         valid: datetime.timedelta,
     ) -> KeyPair:
         key = ec.generate_private_key(ec.SECP256R1())
-        until = self._certificate.not_valid_after_utc
-        builder = (
-            _builder(subject, self._certificate.subject, key.public_key(), valid, until=until)
-            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(_usage(signs_certificates=False), critical=True)
-            .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
-            .add_extension(
-                x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False
-            )
-        )
+        until = min(_now() + valid, self._certificate.not_valid_after_utc)
+        issuer, issuer_key = self._certificate.subject, self._key.public_key()
+        builder = _builder(
+            subject, key.public_key(), issuer, issuer_key, until, is_authority=False
+        ).add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
         if alternatives is not None:
             builder = builder.add_extension(alternatives, critical=False)
         return KeyPair(_pem(builder.sign(self._key, hashes.SHA256())), private_pem(key))
@@ -131,38 +117,40 @@ def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     )
 
 
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
+
+
 def _builder(
     subject: x509.Name,
-    issuer: x509.Name,
     key: ec.EllipticCurvePublicKey,
-    valid: datetime.timedelta,
+    issuer: x509.Name,
+    issuer_key: ec.EllipticCurvePublicKey,
+    until: datetime.datetime,
     *,
-    until: datetime.datetime | None = None,
+    is_authority: bool,
 ) -> x509.CertificateBuilder:
-    now = datetime.datetime.now(datetime.UTC)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _SKEW)
-        .not_valid_after(now + valid if until is None else min(now + valid, until))
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
-    )
-
-
-def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
+    usage = x509.KeyUsage(
         digital_signature=True,
         content_commitment=False,
         key_encipherment=False,
         data_encipherment=False,
         key_agreement=False,
-        key_cert_sign=signs_certificates,
-        crl_sign=signs_certificates,
+        key_cert_sign=is_authority,
+        crl_sign=is_authority,
         encipher_only=False,
         decipher_only=False,
+    )
+    constraints = x509.BasicConstraints(ca=is_authority, path_length=0 if is_authority else None)
+    return (
+        x509.CertificateBuilder(issuer, subject, key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(_now() - _SKEW)
+        .not_valid_after(until)
+        .add_extension(constraints, critical=True)
+        .add_extension(usage, critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key), critical=False)
     )
 
 

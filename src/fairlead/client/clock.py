@@ -11,8 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-__all__ = ["WALL_CLOCK", "Clock"]
-
 
 def _boot_time() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -1,4 +1,4 @@
-"""Find and read the configuration that says which API server to talk to, and as whom.
+"""Find and read the configuration that names the API server to talk to, and the user to be.
 
 Looked for in this order: the flag, ``$KUBECONFIG`` (several files, merged as kubectl does), the pod's
 service account, ``~/.kube/config``. Merging is by whole entries: the first file that names a cluster,
@@ -20,8 +20,6 @@ import yaml
 
 from fairlead.errors import BadKubeconfig, BadObject
 from fairlead.kube.decode import convert
-
-__all__ = ["EXEC_EXTENSION", "ExecPlugin", "Pem", "Server", "Target", "User", "load"]
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
@@ -72,7 +70,7 @@ class ExecPlugin:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who we are to the API server; nothing set means anonymous."""
+    """The user to the API server; nothing set means anonymous."""
 
     token: str | None = field(default=None, repr=False)
     token_file: Path | None = None
@@ -84,7 +82,7 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An API server, who we are to it, and the namespace that is meant when none is said."""
+    """An API server, the user to it, and the namespace that is meant when none is given."""
 
     server: Server
     user: User = User()
@@ -213,33 +211,31 @@ class _Context(_Kebab, frozen=True):
     namespace: str = ""
 
 
-class _NamedCluster(_Kebab, frozen=True):
+class _Entry(_Kebab, frozen=True):
+    """An entry of the lists: its name, and what its list is of."""
+
     name: str
     cluster: _Cluster = _Cluster()
-
-
-class _NamedUser(_Kebab, frozen=True):
-    name: str
     user: _User = _User()
-
-
-class _NamedContext(_Kebab, frozen=True):
-    name: str
     context: _Context = _Context()
 
 
 class _File(_Kebab, frozen=True):
     current_context: str = ""
-    clusters: list[_NamedCluster] = []
-    users: list[_NamedUser] = []
-    contexts: list[_NamedContext] = []
+    clusters: list[_Entry] = []
+    users: list[_Entry] = []
+    contexts: list[_Entry] = []
+
+
+_Found = dict[str, tuple[Path, _Entry]]
+"""Entries of one list by name, each with the file that it is from."""
 
 
 def _from_files(paths: list[Path], wanted: str | None, *, must_exist: bool) -> Target:
     """Merge as kubectl does: missing files of a list are passed over, the first to name an entry has it."""
-    clusters: dict[str, tuple[Path, _Cluster]] = {}
-    users: dict[str, tuple[Path, _User]] = {}
-    contexts: dict[str, tuple[Path, _Context]] = {}
+    clusters: _Found = {}
+    users: _Found = {}
+    contexts: _Found = {}
     current = ""
     said = ":".join(map(str, paths))
     for path in paths:
@@ -247,40 +243,34 @@ def _from_files(paths: list[Path], wanted: str | None, *, must_exist: bool) -> T
             continue
         read = _read(path)
         current = current or read.current_context
-        for kind, names in (
-            ("cluster", [entry.name for entry in read.clusters]),
-            ("user", [entry.name for entry in read.users]),
-            ("context", [entry.name for entry in read.contexts]),
-        ):
-            for name in names:
-                if names.count(name) > 1:
-                    raise BadKubeconfig(f"{path}: {kind} {name!r} is there twice")
-        for cluster in read.clusters:
-            clusters.setdefault(cluster.name, (path, cluster.cluster))
-        for user in read.users:
-            users.setdefault(user.name, (path, user.user))
-        for context in read.contexts:
-            contexts.setdefault(context.name, (path, context.context))
+        _take("cluster", path, read.clusters, clusters)
+        _take("user", path, read.users, users)
+        _take("context", path, read.contexts, contexts)
     name = wanted or current
     if not name:
         raise BadKubeconfig(f"{said}: no current-context; choose one of: {_choice(contexts)}")
     if name not in contexts:
         raise BadKubeconfig(f"{said}: no context {name!r}; there are: {_choice(contexts)}")
-    where, context_ = contexts[name]
-    if context_.cluster not in clusters:
-        raise BadKubeconfig(
-            f"{where}: context {name!r} names cluster {context_.cluster!r}; there are: {_choice(clusters)}"
-        )
-    if context_.user and context_.user not in users:
-        raise BadKubeconfig(
-            f"{where}: context {name!r} names user {context_.user!r}; there are: {_choice(users)}"
-        )
+    where, context = contexts[name][0], contexts[name][1].context
+    for kind, meant, found in (("cluster", context.cluster, clusters), ("user", context.user, users)):
+        if meant not in found and (meant or kind == "cluster"):
+            raise BadKubeconfig(
+                f"{where}: context {name!r} names {kind} {meant!r}; there are: {_choice(found)}"
+            )
     return Target(
-        _server(context_.cluster, *clusters[context_.cluster]),
-        _user(context_.user, *users[context_.user]) if context_.user else User(),
-        namespace=context_.namespace or "default",
+        _server(*clusters[context.cluster]),
+        _user(*users[context.user]) if context.user else User(),
+        namespace=context.namespace or "default",
         source=f"{where}, context {name!r}",
     )
+
+
+def _take(kind: str, path: Path, entries: list[_Entry], found: _Found) -> None:
+    names = [entry.name for entry in entries]
+    for entry in entries:
+        if names.count(entry.name) > 1:
+            raise BadKubeconfig(f"{path}: {kind} {entry.name!r} is there twice")
+        found.setdefault(entry.name, (path, entry))
 
 
 def _choice(entries: Mapping[str, object]) -> str:
@@ -313,8 +303,8 @@ def _name_entry(data: Any, path: str) -> str:
         return path  # the entry has no name, which is what the message is about
 
 
-def _server(name: str, path: Path, entry: _Cluster) -> Server:
-    where = f"{path}: cluster {name!r}"
+def _server(path: Path, named: _Entry) -> Server:
+    where, entry = f"{path}: cluster {named.name!r}", named.cluster
     if not entry.server:
         raise BadKubeconfig(f"{where}: no server")
     url = entry.server if "://" in entry.server else f"https://{entry.server}"
@@ -344,8 +334,8 @@ def _server(name: str, path: Path, entry: _Cluster) -> Server:
     )
 
 
-def _user(name: str, path: Path, entry: _User) -> User:
-    where = f"{path}: user {name!r}"
+def _user(path: Path, named: _Entry) -> User:
+    where, entry = f"{path}: user {named.name!r}", named.user
     if entry.auth_provider is not None:
         raise BadKubeconfig(f"{where}: auth-provider was removed from Kubernetes; use exec")
     chain = _pem(where, path, "client-certificate", entry.client_certificate, entry.client_certificate_data)

@@ -11,10 +11,9 @@ import asyncio
 import ipaddress
 import ssl
 import urllib.request
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -24,17 +23,19 @@ from yarl import URL
 
 from fairlead.client.clock import WALL_CLOCK, Clock
 from fairlead.client.config import Target
-from fairlead.client.credentials import Credential, Source, source_of
-from fairlead.client.express import Express
-from fairlead.client.sending import JSON, Call, Fence, FencedBody, Guard, say
+from fairlead.client.credentials import Credential, source_of
+from fairlead.client.raw_http import RawHttp
+from fairlead.client.request import JSON, Call, Fence, FencedBody, Guard, say
 from fairlead.client.sockets import Sockets
-from fairlead.client.status import status_error
 from fairlead.client.tls import client_context
+from fairlead.client.wire import status_error
 from fairlead.errors import ApiError, BadKubeconfig, NotSent, Unreachable
 
 __all__ = ["JSON", "Connection", "Fence", "Stream", "abandon"]
 
 _log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
 
 
 class Connection:
@@ -59,7 +60,7 @@ class Connection:
         self.timeout_s = timeout_s
         self._connect_timeout_s = connect_timeout_s
         self._clock = clock
-        self._source: Source = source_of(target, clock=clock)
+        self._source = source_of(target, clock=clock)
         self._lane = asyncio.Semaphore(in_flight)
         self.proxy = target.server.proxy_url or _proxy_of(target.server.url)
         self._headers: CIMultiDict[str] = CIMultiDict(target.user.headers)
@@ -69,19 +70,17 @@ class Connection:
         self._made_headers: dict[tuple[str, str | None], CIMultiDict[str]] = {}
         self._timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=connect_timeout_s)
         self._session: aiohttp.ClientSession | None = None
-        self._express: Express | None = None
+        self._raw_http: RawHttp | None = None
         self._sockets = Sockets()
-        self._express_heads: dict[tuple[str, str], bytes] = {}
+        self._raw_heads: dict[tuple[str, str], bytes] = {}
         self._credential: Credential | None = None
-        self._authorities: str | None = None  # PEM, whom all connections since the last reset trust
+        self._authorities: str | None = None  # PEM, trusted by all connections since the last reset
         self._closed = False
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.close()
 
     async def close(self) -> None:
@@ -95,11 +94,11 @@ class Connection:
         For the moment after a suspension: bytes that wait in an old socket must not be sent now.
         """
         session, self._session = self._session, None
-        express, self._express = self._express, None
+        raw_http, self._raw_http = self._raw_http, None
         sockets, self._sockets = self._sockets, Sockets()
         self._authorities = None
-        if express is not None:
-            express.close()
+        if raw_http is not None:
+            raw_http.close()
         if session is not None:
             await session.close()
         await sockets.close()
@@ -124,17 +123,7 @@ class Connection:
         """
         call = Call(method, self.target.server.url + path, body, accept, content_type)
         async with lane or self._lane:
-            credential = await self._source.get()
-            try:
-                return await self._send(call, credential, timeout_s, fence)
-            except NotSent:
-                await self._reread_authorities()
-                raise
-            except ApiError as error:
-                if error.code != 401 or not await self._source.newer(credential):
-                    raise
-            credential = await self._source.get()
-            return await self._send(call, credential, timeout_s, fence)
+            return await self._authorized(lambda credential: self._send(call, credential, timeout_s, fence))
 
     @asynccontextmanager
     async def stream(
@@ -145,20 +134,24 @@ class Connection:
         timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=self._connect_timeout_s, sock_read=inactivity_s
         )
+        response = await self._authorized(lambda credential: self._open(call, credential, timeout))
+        try:
+            yield Stream(response, call)
+        finally:
+            abandon(response)
+
+    async def _authorized(self, send: Callable[[Credential], Awaitable[T]]) -> T:
+        """Send with the current credential, once more after a 401 when there is a newer one."""
         credential = await self._source.get()
         try:
-            response = await self._open(call, credential, timeout)
+            return await send(credential)
         except NotSent:
             await self._reread_authorities()
             raise
         except ApiError as error:
             if error.code != 401 or not await self._source.newer(credential):
                 raise
-            response = await self._open(call, await self._source.get(), timeout)
-        try:
-            yield Stream(response, call)
-        finally:
-            abandon(response)
+        return await send(await self._source.get())
 
     async def _open(
         self, call: Call, credential: Credential, timeout: aiohttp.ClientTimeout
@@ -189,17 +182,17 @@ class Connection:
         self, call: Call, credential: Credential, timeout_s: float | None, fence: Fence | None
     ) -> bytes:
         """Writes are small and many: they go without aiohttp, which costs several times their CPU."""
-        express = await self._express_for(credential)
+        raw_http = await self._raw_http_for(credential)
         timeout_s = timeout_s or self.timeout_s
         if fence is not None:
             timeout_s = min(timeout_s, fence.check())
         kind = (call.accept, call.content_type)
-        head = self._express_heads.get(kind)
+        head = self._raw_heads.get(kind)
         if head is None:
-            head = self._express_heads[kind] = express.head(self._headers_for(call, credential).items())
+            head = self._raw_heads[kind] = raw_http.head(self._headers_for(call, credential).items())
         path = call.url[len(self.target.server.url) :]
         check = fence.check if fence is not None else None
-        reply = await express.send(
+        reply = await raw_http.send(
             call.method,
             path,
             head,
@@ -212,23 +205,23 @@ class Connection:
             raise status_error(reply.body, reply.status, reply.reason, reply.retry_after)
         return reply.body
 
-    async def _express_for(self, credential: Credential) -> Express:
+    async def _raw_http_for(self, credential: Credential) -> RawHttp:
         await self._use(credential)
-        if self._express is None:
+        if self._raw_http is None:
             context = self._context(credential)
-            self._express = Express(
+            self._raw_http = RawHttp(
                 self.target.server.url,
                 tls=context if isinstance(context, ssl.SSLContext) else None,
                 tls_name=self.target.server.tls_name,
                 connect_timeout_s=self._connect_timeout_s,
                 sockets=self._sockets,
             )
-        return self._express
+        return self._raw_http
 
     async def _begin(
         self, call: Call, credential: Credential, timeout: aiohttp.ClientTimeout, fence: Fence | None
     ) -> aiohttp.ClientResponse:
-        """Send, and wait for the head of the answer; whoever gets it reads it to the end or closes it."""
+        """Send, and wait for the head of the answer; the caller reads it to the end or closes it."""
         session = await self._session_for(credential)
         guard = Guard(call)
         body = call.body if fence is None or call.body is None else FencedBody(call.body, fence)
@@ -267,7 +260,7 @@ class Connection:
         if credential is not self._credential:
             known, self._credential = self._credential, credential
             self._made_headers = {}
-            self._express_heads = {}
+            self._raw_heads = {}
             if known is not None and known.certificate != credential.certificate:
                 await self.reset()  # connections are made with a certificate: another one needs new ones
 
@@ -348,7 +341,7 @@ class Stream:
             raise Unreachable(f"{self._call}: the stream broke off: {say(error)}") from error
 
     def abort(self) -> None:
-        """Close the connection under it: whoever reads gets Unreachable."""
+        """Close the connection under it: its reader gets Unreachable."""
         self._response.close()
 
 

@@ -1,6 +1,6 @@
 """What to show the API server: tokens and certificates, kept fresh.
 
-Three sources with one shape: what the kubeconfig says, files that somebody else rewrites (a pod's
+Three sources with one shape: what the kubeconfig says, files that another process rewrites (a pod's
 service account token lives an hour), and exec plugins that print an ExecCredential. A 401 asks the
 source once for something newer; requests that fail together cause one refresh, not many.
 """
@@ -16,7 +16,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 import structlog
@@ -24,8 +23,6 @@ import structlog
 from fairlead.client.clock import WALL_CLOCK, Clock
 from fairlead.client.config import ExecPlugin, Server, Target, User
 from fairlead.errors import BadKubeconfig
-
-__all__ = ["Credential", "ExecSource", "FileSource", "Source", "StaticSource", "source_of"]
 
 _log = structlog.get_logger(__name__)
 
@@ -42,46 +39,20 @@ class Credential:
     certificate: tuple[str, str] | None = field(default=None, repr=False)
 
 
-class Source(Protocol):
-    """Gives credentials."""
-
-    async def get(self) -> Credential:
-        """The current one."""
-
-    async def newer(self, used: Credential) -> bool:
-        """After a 401: whether there is now another one than `used`."""
-
-
-def source_of(target: Target, *, clock: Clock = WALL_CLOCK) -> Source:
+def source_of(target: Target, *, clock: Clock = WALL_CLOCK) -> FileSource | ExecSource:
     """The source that a configuration calls for.
 
+    It gives the current credential (`get`) and says, after a 401, whether there is now another (`newer`).
     As in client-go: a token (or its file) goes before an exec plugin, which goes before a password.
     """
     user = target.user
     if user.exec is not None and not user.token and user.token_file is None:
         return ExecSource(user.exec, target.server, clock=clock)
-    if user.token_file is not None or any(pem.file for pem in user.certificate or ()):
-        return FileSource(user, clock=clock)
-    return StaticSource(_read(user, user.token))
-
-
-class StaticSource:
-    """Never changes."""
-
-    def __init__(self, credential: Credential) -> None:
-        self._credential = credential
-
-    async def get(self) -> Credential:
-        """The one there is."""
-        return self._credential
-
-    async def newer(self, used: Credential) -> bool:
-        """Never."""
-        return self._credential != used
+    return FileSource(user, clock=clock)
 
 
 class FileSource:
-    """Re-reads token and certificate files once a minute, and at once after a 401.
+    """What the kubeconfig says; files of it are re-read once a minute, and at once after a 401.
 
     A token file that cannot be read now does not undo what was read before: it is being replaced.
     """
@@ -152,7 +123,7 @@ class _ExecCredential(msgspec.Struct, rename="camel"):
 class ExecSource:
     """Runs a credential plugin, keeps what it printed until shortly before that expires.
 
-    One run at a time; whoever comes meanwhile waits for its result. Cancelled while the plugin runs,
+    One run at a time; callers that come meanwhile wait for its result. Cancelled while the plugin runs,
     the plugin and what it started are killed, and the next caller starts it again.
     """
 
@@ -180,7 +151,7 @@ class ExecSource:
             return self._fresh() or await self._run()
 
     async def newer(self, used: Credential) -> bool:
-        """Runs the plugin again, unless somebody did since `used` was given out."""
+        """Run the plugin again, unless it has run since `used` was given out."""
         async with self._lock:
             if self._credential is None or self._credential == used:
                 await self._run()
@@ -195,7 +166,7 @@ class ExecSource:
         plugin = self._plugin
         interactive = plugin.interactive_mode != "Never" and self._is_terminal()
         if plugin.interactive_mode == "Always" and not interactive:
-            raise BadKubeconfig(f"{plugin.where}: {plugin.command} needs a terminal and there is none")
+            raise self._fault("needs a terminal and there is none")
         output = await self._output(interactive)
         self._credential, self._ends = self._parse(output)
         return self._credential
@@ -209,21 +180,18 @@ class ExecSource:
             await _kill(await starting, interactive)
             raise
         except OSError as error:
-            raise BadKubeconfig(self._say(f"cannot be started: {error}", hint=True)) from error
+            raise self._fault(f"cannot be started: {error}", hint=True) from error
         try:
             async with asyncio.timeout(None if interactive else _PLUGIN_TIMEOUT_S):
                 output, complaints = await process.communicate()
         except TimeoutError as error:
-            raise BadKubeconfig(self._say(f"gave no answer for {_PLUGIN_TIMEOUT_S:.0f} s")) from error
+            raise self._fault(f"gave no answer for {_PLUGIN_TIMEOUT_S:.0f} s") from error
         finally:
             await _kill(process, interactive)
         if process.returncode:
             said = (complaints or b"").decode(errors="replace").strip()[-500:]
-            raise BadKubeconfig(
-                self._say(
-                    f"ended with exit code {process.returncode}: {said}", hint=process.returncode == 127
-                )
-            )
+            ended = f"ended with exit code {process.returncode}: {said}"
+            raise self._fault(ended, hint=process.returncode == 127)
         return output
 
     async def _start(self, interactive: bool) -> asyncio.subprocess.Process:
@@ -261,34 +229,28 @@ class ExecSource:
         try:
             said = msgspec.json.decode(output, type=_ExecCredential)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise BadKubeconfig(self._say(f"printed something that is no ExecCredential: {error}")) from error
+            raise self._fault(f"printed something that is no ExecCredential: {error}") from error
         if said.kind != "ExecCredential" or said.api_version != self._plugin.api_version:
-            raise BadKubeconfig(
-                self._say(
-                    f"printed {said.api_version or '?'} {said.kind or '?'} "
-                    f"where {self._plugin.api_version} ExecCredential was asked for"
-                )
+            raise self._fault(
+                f"printed {said.api_version or '?'} {said.kind or '?'} "
+                f"where {self._plugin.api_version} ExecCredential was asked for"
             )
         status = said.status
         if status is None or not (status.token or status.client_certificate_data):
-            raise BadKubeconfig(self._say("printed neither a token nor a client certificate"))
+            raise self._fault("printed neither a token nor a client certificate")
         if bool(status.client_certificate_data) != bool(status.client_key_data):
-            raise BadKubeconfig(self._say("printed a client certificate without its key, or the reverse"))
+            raise self._fault("printed a client certificate without its key, or the reverse")
         ends = status.expiration_timestamp
         if ends is not None and ends.tzinfo is None:
-            raise BadKubeconfig(self._say("printed an expirationTimestamp without a time zone"))
+            raise self._fault("printed an expirationTimestamp without a time zone")
         certificate = (status.client_certificate_data, status.client_key_data)
-        return (
-            Credential(
-                f"Bearer {status.token}" if status.token else None,
-                certificate if status.client_certificate_data else None,
-            ),
-            ends,
-        )
+        authorization = f"Bearer {status.token}" if status.token else None
+        return Credential(authorization, certificate if status.client_certificate_data else None), ends
 
-    def _say(self, problem: str, *, hint: bool = False) -> str:
+    def _fault(self, problem: str, *, hint: bool = False) -> BadKubeconfig:
         text = f"{self._plugin.where}: {self._plugin.command} {problem}"
-        return f"{text}\n{self._plugin.install_hint}" if hint and self._plugin.install_hint else text
+        more = f"\n{self._plugin.install_hint}" if hint and self._plugin.install_hint else ""
+        return BadKubeconfig(text + more)
 
 
 async def _kill(process: asyncio.subprocess.Process, interactive: bool) -> None:

@@ -15,8 +15,6 @@ from fairlead.client.retry import Backoff
 from fairlead.errors import ApiError, BadObject, Unreachable
 from fairlead.kube.resources import Resource
 
-__all__ = ["scalable", "served", "served_at_last"]
-
 _log = structlog.get_logger(__name__)
 
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"

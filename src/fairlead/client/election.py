@@ -8,23 +8,24 @@ clock: hence the fence is asked right before each send, and old connections are 
 from __future__ import annotations
 
 import asyncio
+import functools
 import math
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 import structlog
 
 from fairlead.client.api import Client
 from fairlead.client.clock import WALL_CLOCK, Clock
+from fairlead.client.namespaces import in_namespace
+from fairlead.client.request import say
 from fairlead.client.retry import Retry
 from fairlead.errors import ApiError, Conflict, LeaseLost, NotFound, Unreachable
 from fairlead.kube.resources import known
 from fairlead.kube.workloads import Lease
-
-__all__ = ["ApiLease", "Election", "LeaseFence", "LeaseStore", "Terms"]
 
 _log = structlog.get_logger(__name__)
 
@@ -79,18 +80,11 @@ class LeaseFence:
         self._ends = None
 
 
-class LeaseStore(Protocol):
-    """Where the lease lives; writes are compare-and-swap and raise Conflict."""
-
-    async def get(self) -> Lease | None:
-        """The lease as it is; None when there is none."""
-
-    async def put(self, spec: dict[str, Any], old: Lease | None) -> Lease:
-        """Write it if it still is what `old` was."""
-
-
 class ApiLease:
-    """A Lease object on an API server. Its requests are sent once: the election itself tries again."""
+    """A Lease object on an API server; writes are compare-and-swap and raise Conflict.
+
+    Its requests are sent once: the election itself tries again.
+    """
 
     def __init__(self, client: Client, name: str, namespace: str) -> None:
         self.client = Client(client.connection, rng=client.rng, retry=Retry(client.rng, attempts=1))
@@ -106,12 +100,14 @@ class ApiLease:
             return None
 
     async def put(self, spec: dict[str, Any], old: Lease | None) -> Lease:
-        """Create it, or replace the version that `old` is."""
+        """Create it, in a new namespace if need be, or replace the version that `old` is."""
         metadata = {"name": self._name, "namespace": self.namespace}
-        if old is None:
-            return await self.client.create(self._resource, {"metadata": metadata, "spec": spec}, kind=Lease)
-        metadata["resourceVersion"] = old.metadata.resource_version
-        return await self.client.replace(self._resource, {"metadata": metadata, "spec": spec}, kind=Lease)
+        body = {"metadata": metadata, "spec": spec}
+        if old is not None:
+            metadata["resourceVersion"] = old.metadata.resource_version
+            return await self.client.replace(self._resource, body, kind=Lease)
+        create = functools.partial(self.client.create, self._resource, body, kind=Lease)
+        return await in_namespace(self.client, self.namespace, create)
 
 
 async def _nothing() -> None:
@@ -127,7 +123,7 @@ class Election:
 
     def __init__(
         self,
-        store: LeaseStore,
+        store: ApiLease,
         identity: str,
         *,
         rng: random.Random,
@@ -182,8 +178,8 @@ class Election:
                     return
                 refused = ""
             except (ApiError, Unreachable, TimeoutError) as error:
-                reason, log = _say(error), _log.info
-                if _needs_somebody(error):
+                reason, log = say(error), _log.info
+                if _needs_a_fix(error):
                     log = _log.debug if reason == refused else _log.warning
                     refused = reason
                 log("lease_not_acquired", identity=self.identity, reason=reason)
@@ -229,11 +225,11 @@ class Election:
                 async with asyncio.timeout(max(left_s, self._terms.least_s)):
                     await self._renew_once()
             except (ApiError, Unreachable, TimeoutError) as error:
-                _log.warning("lease_not_renewed", identity=self.identity, reason=_say(error))
+                _log.warning("lease_not_renewed", identity=self.identity, reason=say(error))
                 if self._clock.now() - self._renewed_at >= self._terms.renew_s:
                     self.fence.close()
                     raise LeaseLost(
-                        f"the lease was not renewed for {self._terms.renew_s:g} s: {_say(error)}"
+                        f"the lease was not renewed for {self._terms.renew_s:g} s: {say(error)}"
                     ) from error
 
     async def _renew_once(self) -> None:
@@ -244,7 +240,7 @@ class Election:
         try:
             renewed = await self._store.put(self._spec(lease.spec.lease_transitions), lease)
         except (Conflict, NotFound):
-            # Our own renewal whose answer was lost, or somebody else: look.
+            # Our own renewal whose answer was lost, or another holder: look.
             current = await self._store.get()
             if current is None or current.spec.holder_identity != self.identity:
                 self.fence.close()
@@ -271,7 +267,7 @@ class Election:
                     raise LeaseLost(f"the process stood still for {stood_s:.1f} s: the lease has ended")
 
     async def _release(self) -> None:
-        """Nobody is hurt when it fails: the lease just runs out."""
+        """Failing does no harm: the lease just runs out."""
         lease = self._seen
         self._holds = False
         if lease is None:
@@ -283,14 +279,14 @@ class Election:
                     await self._store.put(spec, lease)
                 except Conflict:
                     if self._clock.now() - self._renewed_at >= self._terms.renew_s:
-                        return  # who could not renew it in time lets it run out
+                        return  # a lease that was not renewed in time runs out
                     # A renewal that was given up half-way was applied all the same, if it is still ours.
                     current = await self._store.get()
                     if current is None or current.spec.holder_identity != self.identity:
                         return
                     await self._store.put(spec, current)
         except (ApiError, Unreachable, TimeoutError) as error:
-            _log.info("lease_not_released", identity=self.identity, reason=_say(error))
+            _log.info("lease_not_released", identity=self.identity, reason=say(error))
 
     def _spec(self, transitions: int) -> dict[str, Any]:
         return {
@@ -306,10 +302,6 @@ def _micro(time: datetime) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def _needs_somebody(error: BaseException) -> bool:
-    """Whether trying again is no use: rights that are missing, a name that cannot be. Nobody will lead."""
+def _needs_a_fix(error: BaseException) -> bool:
+    """Whether trying again is no use: rights are missing, or the name is not valid. No replica will lead."""
     return isinstance(error, ApiError) and 400 <= error.code < 500 and error.code not in (409, 429)
-
-
-def _say(error: BaseException) -> str:
-    return str(error) or type(error).__name__

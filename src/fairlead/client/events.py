@@ -1,6 +1,8 @@
 """Events about objects, written in a lane of their own so that they delay nothing that matters.
 
-Never dropped: when the lane is full the producer waits. What is the same about the same object is
+Writing an event costs the API server about as much as a bind: while more important writes wait, events may
+stand back, though not for long and never without bound. Never dropped: when the lane is full the producer
+waits, or is one that is bounded otherwise. What is the same about the same object is
 counted, not written again. Per object they are written in the order in which they first happened,
 because each object's events go through one of the lane's writers, which writes one at a time.
 """
@@ -11,8 +13,9 @@ import asyncio
 import random
 import zlib
 from collections import Counter, OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 import msgspec
@@ -25,13 +28,14 @@ from fairlead.client.wire import object_path, typed
 from fairlead.errors import ApiError, Conflict, NotFound, Unreachable
 from fairlead.kube.resources import Resource, known
 
-__all__ = ["About", "EventLane"]
-
 _log = structlog.get_logger(__name__)
 
 _EVENT = known("Event")
 _REMEMBERED = 4096  # written events that a repeat can still be counted on, per writer
 _MESSAGE = 1024  # bytes: the API's limit for an event's note
+_STAND_BACK = timedelta(seconds=60)  # how long an event stands back for other writes
+_STANDING_BACK = 20_000  # events that may do so; beyond that they are written alongside
+_LOOK_AGAIN_S = 0.05
 _TRANSIENT = (401, 408, 429, 500, 502, 503, 504)  # worth another try, for as long as it takes
 
 
@@ -69,17 +73,16 @@ class _Note:
     key: _Key
     name: str  # drawn once: with it, writing again after a lost answer cannot make a second event
     action: str
-    related: About | None
     count: int
     first: datetime
     last: datetime
 
 
 class EventLane:
-    """Takes events from anybody, writes them while `run` runs.
+    """Takes events from any task, writes them while `run` runs.
 
-    Invariant: at most `room` events wait; every event that `record` took is written, counted on
-    another one, or refused by the API server for good and logged.
+    Invariant: at most `room` events of those that `record` took wait; every event that was taken is written,
+    counted on another one, or refused by the API server for good and logged.
     """
 
     def __init__(
@@ -92,7 +95,9 @@ class EventLane:
         clock: Clock = WALL_CLOCK,
         writers: int = 16,
         room: int = 10_000,
+        busy: Callable[[], bool] = lambda: False,
     ) -> None:
+        """`busy` says whether writes are waiting that come first."""
         self.written = 0
         self.counted = 0  # repeats that went onto another event
         self.refused = 0
@@ -101,7 +106,9 @@ class EventLane:
         self._rng = rng or client.rng
         self._clock = clock
         self._room = room
-        self._has_room = asyncio.Event()
+        self._busy = busy
+        self._hurry = False
+        self._freed = asyncio.Event()
         self._waiting: list[OrderedDict[_Key, _Note]] = [OrderedDict() for _ in range(writers)]
         self._woken = [asyncio.Event() for _ in range(writers)]
         self._idle = asyncio.Event()
@@ -109,6 +116,10 @@ class EventLane:
         self._unwritten = 0
         self._closing = False
         self._ended: Counter[str] = Counter()  # namespaces that take no more events, and how many that was
+
+    def __len__(self) -> int:
+        """Events that are yet to be written."""
+        return self._unwritten
 
     async def record(
         self,
@@ -118,38 +129,51 @@ class EventLane:
         *,
         type: Literal["Normal", "Warning"] = "Normal",  # noqa: A002 (the field's own name)
         action: str = "",
-        related: About | None = None,
     ) -> None:
         """Hand over an event; waits while the lane is full. Cancelled while it waits, nothing was taken.
 
-        Raises RuntimeError when the lane is closed or its `run` ended, also for who waits by then.
+        Raises RuntimeError when the lane is closed or its `run` ended, also for producers that wait by then.
         """
         key = _Key(about, type, reason, _cut(message))
-        lane = zlib.crc32((about.uid or about.name).encode()) % len(self._waiting)
-        while True:
-            if self._closing:
-                raise RuntimeError("the event lane is closed")
-            if self._count_on(lane, key):  # also when the same was taken while we waited
-                return
-            if sum(map(len, self._waiting)) < self._room:
-                break
-            self._has_room.clear()
-            await self._has_room.wait()
-        now = self._clock.wall()
-        name = f"{about.name[:200]}.{self._rng.getrandbits(64):016x}"
-        self._waiting[lane][key] = _Note(key, name, action, related, 1, now, now)
+        # What is there already needs no room, also when it was taken while we waited.
+        while not (self._closing or self._has_room_for(key)):
+            self._freed.clear()
+            await self._freed.wait()
+        if self._closing:
+            raise RuntimeError("the event lane is closed")
+        self._take(key, action)
+
+    def tell(
+        self,
+        about: About,
+        reason: str,
+        message: str,
+        *,
+        type: Literal["Normal", "Warning"] = "Normal",  # noqa: A002 (the field's own name)
+        action: str = "",
+    ) -> None:
+        """Hand over an event at once, from a producer that is bounded otherwise."""
+        self._take(_Key(about, type, reason, _cut(message)), action)
+
+    def _has_room_for(self, key: _Key) -> bool:
+        return sum(map(len, self._waiting)) < self._room or key in self._waiting[self._lane(key)]
+
+    def _lane(self, key: _Key) -> int:
+        return zlib.crc32((key.about.uid or key.about.name).encode()) % len(self._waiting)
+
+    def _take(self, key: _Key, action: str) -> None:
+        lane, now = self._lane(key), self._clock.wall()
+        note = self._waiting[lane].get(key)
+        if note is not None:
+            note.count += 1
+            note.last = now
+            self.counted += 1
+            return
+        name = f"{key.about.name[:200]}.{self._rng.getrandbits(64):016x}"
+        self._waiting[lane][key] = _Note(key, name, action, 1, now, now)
         self._unwritten += 1
         self._idle.clear()
         self._woken[lane].set()
-
-    def _count_on(self, lane: int, key: _Key) -> bool:
-        note = self._waiting[lane].get(key)
-        if note is None:
-            return False
-        note.count += 1
-        note.last = self._clock.wall()
-        self.counted += 1
-        return True
 
     async def run(self) -> None:
         """Write until `close`. Cancelled, it stops at once; what was not written is logged as a number.
@@ -162,8 +186,8 @@ class EventLane:
                     group.create_task(self._write_lane(lane))
         finally:
             self._closing = True
-            self._has_room.set()
-            self._idle.set()  # nobody must wait for what will not be written any more
+            self._freed.set()
+            self._idle.set()  # no producer must wait for what will not be written any more
             if self._unwritten:
                 _log.warning("events_not_written", count=self._unwritten)
             self._say_ended()
@@ -172,10 +196,15 @@ class EventLane:
         """Wait until all taken so far is written, or `run` has ended. Cancelled, the writing goes on."""
         await self._idle.wait()
 
+    async def drain(self) -> None:
+        """Write everything without standing back for other writes, and wait until that is done."""
+        self._hurry = True
+        await self.flush()
+
     async def close(self) -> None:
         """Take no more, wait until `run` has written what is left; it returns then."""
         self._closing = True
-        self._has_room.set()
+        self._freed.set()
         for woken in self._woken:
             woken.set()
         await self.flush()
@@ -185,8 +214,11 @@ class EventLane:
         written: OrderedDict[_Key, tuple[str, int]] = OrderedDict()
         while True:
             while waiting:
+                if self._stands_back(next(iter(waiting.values()))):
+                    await asyncio.sleep(_LOOK_AGAIN_S)
+                    continue
                 _, note = waiting.popitem(last=False)
-                self._has_room.set()
+                self._freed.set()
                 await self._write(note, written)
                 self._unwritten -= 1
                 if not self._unwritten:
@@ -196,6 +228,14 @@ class EventLane:
                 return
             woken.clear()
             await woken.wait()
+
+    def _stands_back(self, note: _Note) -> bool:
+        return (
+            not (self._hurry or self._closing)
+            and self._busy()
+            and self._unwritten < _STANDING_BACK
+            and self._clock.wall() - note.first < _STAND_BACK
+        )
 
     async def _write(self, note: _Note, written: OrderedDict[_Key, tuple[str, int]]) -> None:
         backoff = Backoff(self._rng)
@@ -238,7 +278,7 @@ class EventLane:
         try:
             body = typed(_EVENT, self._body(note))
             path = object_path(_EVENT, note.key.about.namespace or "default")
-            # Safe to repeat: nobody else makes this name, so a conflict is with ourselves.
+            # Safe to repeat: no other writer makes this name, so a conflict is with ourselves.
             await self._client.write("POST", path, body, Repeat.GUARDED)
         except Conflict:
             pass
@@ -258,7 +298,7 @@ class EventLane:
 
     def _body(self, note: _Note) -> dict[str, Any]:
         about = note.key.about
-        body: dict[str, Any] = {
+        return {
             "metadata": {"name": note.name, "namespace": about.namespace or "default"},
             "involvedObject": about.reference(),
             "type": note.key.type,
@@ -273,9 +313,6 @@ class EventLane:
             "reportingComponent": self._source["component"],
             "reportingInstance": self._source["instance"],
         }
-        if note.related is not None:
-            body["related"] = note.related.reference()
-        return body
 
 
 def _namespace_ends(error: ApiError) -> bool:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Lines", "TooLong"]
-
 _KEPT = 16 * 1024  # enough to hold type, kind and the first metadata members
 
 

@@ -2,7 +2,7 @@
 
 WatchList where it is served, else a paged list and a watch; a stream that ends, breaks or falls
 silent is resumed from the last version seen; a version that is too old means listing again, with a
-diff that finds the deletions nobody told. A frame that never came leaves no trace in a stream: the
+diff that finds unreported deletions. A frame that never came leaves no trace in a stream: the
 audit, a rare comparison of versions with the API server's, finds it.
 """
 
@@ -13,23 +13,20 @@ import random
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, Generic, overload
+from typing import Any, Generic
 
 import structlog
 
 from fairlead.client.api import Client
-from fairlead.client.audit import suspects
 from fairlead.client.clock import WALL_CLOCK, Clock
 from fairlead.client.connection import JSON, Stream
 from fairlead.client.lines import Lines
 from fairlead.client.retry import Backoff
-from fairlead.client.view import Distrust, Event, K, T, View
-from fairlead.client.wire import METADATA_ONLY, Page, object_path, page_of
+from fairlead.client.view import Distrust, Event, K, T, View, salvage
+from fairlead.client.wire import METADATA_ONLY, Page, object_path, page_of, version_number
 from fairlead.errors import ApiError, BadKubeconfig, BadObject, FairleadError, Gone, Unreachable
 from fairlead.kube.decode import decoder
 from fairlead.kube.resources import Resource
-
-__all__ = ["Counters", "Reflector", "Tuning"]
 
 _log = structlog.get_logger(__name__)
 
@@ -72,50 +69,21 @@ class Counters:
 class Reflector(Generic[T, K]):
     """A copy of one collection. Use one of `run` (a callback) and `batches` (an iterator), once.
 
-    `keep` cuts objects down to what stays in memory (default: all of the struct). Memory beyond that is
+    `trim` cuts objects down to what anything reads, before all else. `keep` cuts them down to what stays in
+    memory (default: all of the struct). Memory beyond that is
     one chunk of the stream and one line. A slow consumer holds the stream back: nothing is queued, the
     API server at length ends the watch, and it is resumed or listed again. `on_bad` hears of every
     object that cannot be read, by name; it is skipped, the rest goes on.
     """
 
-    @overload
-    def __init__(
-        self: Reflector[T, T],
-        client: Client,
-        resource: Resource,
-        kind: type[T],
-        *,
-        namespace: str | None = None,
-        labels: str = "",
-        fields: str = "",
-        on_bad: Callable[[BadObject], None] | None = None,
-        tuning: Tuning = DEFAULT,
-        rng: random.Random | None = None,
-        clock: Clock = WALL_CLOCK,
-    ) -> None: ...
-    @overload
     def __init__(
         self,
         client: Client,
         resource: Resource,
         kind: type[T],
         *,
-        keep: Callable[[T], K],
-        namespace: str | None = None,
-        labels: str = "",
-        fields: str = "",
-        on_bad: Callable[[BadObject], None] | None = None,
-        tuning: Tuning = DEFAULT,
-        rng: random.Random | None = None,
-        clock: Clock = WALL_CLOCK,
-    ) -> None: ...
-    def __init__(
-        self,
-        client: Client,
-        resource: Resource,
-        kind: type[Any],
-        *,
-        keep: Callable[[Any], Any] | None = None,
+        keep: Callable[[T], K] | None = None,
+        trim: Callable[[T], T] | None = None,
         namespace: str | None = None,
         labels: str = "",
         fields: str = "",
@@ -134,7 +102,7 @@ class Reflector(Generic[T, K]):
         self._tuning = tuning
         self._rng = rng or client.rng
         self._clock = clock
-        self._view: View[T, K] = View(resource.kind, decoder(kind), keep or _whole, self._bad)
+        self._view: View[T, K] = View(resource.kind, _decoder(kind, trim), keep or _whole, self._bad)
         self._watch_list = True  # until the server says that it does not know it
         self._plain_next = False  # a WatchList came to nothing: try a plain list once
         self._stream: Stream | None = None
@@ -162,11 +130,11 @@ class Reflector(Generic[T, K]):
 
     @property
     def is_synced(self) -> bool:
-        """Whether the first listing was told."""
+        """Whether the first listing was delivered."""
         return self._synced.is_set()
 
     async def synced(self) -> None:
-        """Wait until the first listing was told. Cancelled, nothing happens."""
+        """Wait until the first listing was delivered. Cancelled, nothing happens."""
         await self._synced.wait()
 
     async def run(self, deliver: Callable[[Event[T, K]], None]) -> None:
@@ -206,7 +174,7 @@ class Reflector(Generic[T, K]):
                 async with aclosing(source):
                     async for batch in source:
                         yield batch
-                        if self._view.resume is not None:
+                        if self._view.resume is not None and not self._must_list:
                             self._synced.set()
             except (ApiError, Unreachable, BadObject, Distrust) as error:
                 failure = error
@@ -325,7 +293,7 @@ class Reflector(Generic[T, K]):
                             if view.resume is not None:
                                 self._failure = None
                     except (ApiError, Distrust) as error:
-                        failure = error  # what came before it has happened and must be told
+                        failure = error  # what came before it has happened and must be delivered
                     if batch:
                         yield batch
                     if failure is not None:
@@ -337,28 +305,51 @@ class Reflector(Generic[T, K]):
             finally:
                 self._stream = self._resumed_at = None
 
-    async def missed(self) -> list[str]:
+    async def missed(self, settle_s: float | None = None) -> list[str]:
         """Keys of objects whose changes never reached us, found by comparing versions with the API
         server's. A difference counts when it is still there `settle_s` later. Cancelled, nothing changes.
         """
         self.counters.audits += 1
-        missing = await suspects(self._view, self._all(self._tuning.page, METADATA_ONLY))
-        if not missing:
+        behind, gone = await self._suspects()
+        if not behind and not gone:
             return []
-        await asyncio.sleep(self._tuning.settle_s)
-        found = [key for key, is_behind in missing.items() if is_behind(self._view.version(key))]
+        await asyncio.sleep(self._tuning.settle_s if settle_s is None else settle_s)
+        version = self._view.version
+        # One that is unknown by now may also have been deleted since: listing will tell.
+        found = [key for key, wanted in behind.items() if (version(key) or 0) < wanted]
+        found += [key for key, before in gone.items() if version(key) == before]
         self.counters.missed += len(found)
         return found
 
+    async def _suspects(self) -> tuple[dict[str, int], dict[str, int]]:
+        """Objects whose changes may have been missed, going by a listing of now: those that the API server
+        has in a newer version, with that version, and those that it does not have, with the known one.
+
+        A frame that is only on its way looks the same, so this is a suspicion.
+        """
+        behind: dict[str, int] = {}
+        unlisted = self._view.versions()
+        async with aclosing(self._all(self._tuning.page, METADATA_ONLY)) as pages:
+            async for page in pages:
+                for item in page.items:
+                    meta = salvage(bytes(item))
+                    version = version_number(meta.resource_version)
+                    if not version:
+                        return {}, {}  # not comparable: the stream is all there is
+                    unlisted.pop(meta.key, None)
+                    if (self._view.version(meta.key) or 0) < version:
+                        behind[meta.key] = version
+        return behind, unlisted
+
     async def read(self, key: str) -> bytes | None:
-        """One object as it is, None when there is none. Asked for as a list: whoever may watch may list."""
+        """One object as it is, None when there is none. Read as a list: what is watched may be listed."""
         namespace, _, name = key.rpartition("/")
         path = object_path(self.resource, namespace or None, query={"fieldSelector": f"metadata.name={name}"})
         items = page_of(await self._client.read(path), self.resource).items
         return bytes(items[0]) if items else None
 
     async def mend(self, key: str) -> list[Event[T, K]]:
-        """Read one object anew and bring the view up to date; the events are the caller's to deliver."""
+        """Read one object again and bring the view up to date; the events are the caller's to deliver."""
         known = self._view.version(key)
         batch: list[Event[T, K]] = []
         body = await self.read(key)
@@ -373,10 +364,18 @@ class Reflector(Generic[T, K]):
         missed = await self.missed()
         if missed:
             _log.warning("watch_missed_changes", resource=self.resource.plural, objects=missed[:10])
-            self._must_list = True
-            if self._stream is not None:
-                self._stream.abort()
+            self._break_off()
         return len(missed)
+
+    def list_again(self) -> None:
+        """What is known is not to be trusted: nothing counts as listed before everything was listed again."""
+        self._synced.clear()
+        self._break_off()
+
+    def _break_off(self) -> None:
+        self._must_list = True
+        if self._stream is not None:
+            self._stream.abort()
 
     async def _audit_for_ever(self) -> None:
         await self.synced()
@@ -394,6 +393,11 @@ class Reflector(Generic[T, K]):
         _log.warning("bad_object", object=error.object, field=error.field, problem=error.problem)
         if self._on_bad is not None:
             self._on_bad(error)
+
+
+def _decoder(kind: type[T], trim: Callable[[T], T] | None) -> Callable[[bytes], T]:
+    decode: Callable[[bytes], T] = decoder(kind)
+    return decode if trim is None else lambda body: trim(decode(body))
 
 
 def _whole(obj: Any) -> Any:

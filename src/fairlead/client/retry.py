@@ -18,8 +18,6 @@ import structlog
 
 from fairlead.errors import ApiError, FairleadError, NotSent, TooManyRequests, Unreachable
 
-__all__ = ["Backoff", "Repeat", "Retry", "is_budget_refusal", "may_repeat"]
-
 _log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
@@ -82,7 +80,7 @@ class Backoff:
 @dataclass(frozen=True, slots=True)
 class Retry:
     """How often and how long to try. `patience_s` bounds a single wait: a server that asks for more is
-    told to the caller.
+    reported to the caller.
     """
 
     rng: random.Random
@@ -91,7 +89,7 @@ class Retry:
     first_s: float = 0.2
 
     async def run(self, call: Callable[[bool], Awaitable[T]], repeat: Repeat) -> T:
-        """Call until it works or must not be repeated. `call` is told whether an earlier attempt got no
+        """Call until it works or must not be repeated. `call` learns whether an earlier attempt got no
         answer and so may have been applied: a conflict may then be with ourselves.
 
         Cancelled while waiting, nothing is in flight; cancelled while sending, the outcome is unknown.

@@ -1,7 +1,7 @@
 """The sockets under a connection, so that all of them can be closed at once.
 
-Whoever cancels a request leaves its TLS connection to a polite end: goodbye, and wait for the server's.
-The loop may stop before that comes; the socket is then nobody's. The same goes for a handshake that is
+Cancelling a request leaves its TLS connection to an orderly end: close_notify, and wait for the server's.
+The loop may stop before that comes; the socket then has no owner. The same goes for a handshake that is
 given up in its first or last instant. Below TLS there is nothing to wait for.
 """
 
@@ -11,8 +11,6 @@ import asyncio
 import socket
 import weakref
 from typing import Any
-
-__all__ = ["Sockets"]
 
 _TURNS = 100  # of the loop; a socket that was shut down is closed after two or three
 

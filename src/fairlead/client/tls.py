@@ -12,8 +12,6 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["client_context", "load_pair"]
-
 
 def client_context(
     *,

@@ -9,18 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Protocol, cast
 
 import msgspec
 
 from fairlead.client.lines import TooLong
-from fairlead.client.status import status_error
-from fairlead.client.wire import version_number
+from fairlead.client.wire import status_error, version_number
 from fairlead.errors import BadObject, FairleadError
 from fairlead.kube.decode import call_it
 from fairlead.kube.meta import ObjectMeta
-
-__all__ = ["Added", "Deleted", "Distrust", "Event", "HasMeta", "Modified", "Spoiled", "Synced", "View"]
 
 
 class HasMeta(Protocol):
@@ -31,8 +28,16 @@ class HasMeta(Protocol):
         """Its metadata."""
 
 
-T = TypeVar("T", bound=HasMeta)
-K = TypeVar("K")
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    T = TypeVar("T", bound=HasMeta)
+    K = TypeVar("K", default=Any)  # what is kept of an object
+else:
+    from typing import TypeVar
+
+    T = TypeVar("T", bound=HasMeta)
+    K = TypeVar("K")
 
 
 class Added(msgspec.Struct, Generic[T], frozen=True, gc=False):
@@ -64,7 +69,7 @@ class Deleted(msgspec.Struct, Generic[T, K], frozen=True, gc=False):
 
 
 class Synced(msgspec.Struct, frozen=True, gc=False):
-    """A listing is complete: everything that existed at `resource_version` has been told."""
+    """A listing is complete: everything that existed at `resource_version` has been delivered."""
 
     resource_version: str
 
@@ -149,7 +154,7 @@ class View(Generic[T, K]):
         return {key: entry.version for key, entry in self._known.items()}
 
     def begin(self) -> None:
-        """A listing begins: every object will be told, and then `end`."""
+        """A listing begins: every object will be delivered, and then `end`."""
         self.resume = None
         self._newest = 0
         self._listed = {}
@@ -213,8 +218,7 @@ class View(Generic[T, K]):
         else:
             batch.append(Modified(key, obj, cast(K, known.value)) if known.readable else Added(key, obj))
             known.value, known.version, known.readable, known.error = value, version, True, None
-        if self._listed is None:
-            self._reach(meta.resource_version)
+        self._reach(meta.resource_version)
 
     def mend(self, body: bytes, batch: list[Event[T, K]]) -> None:
         """Take in an object that was read apart from the stream; the point to resume from stays.
@@ -247,7 +251,7 @@ class View(Generic[T, K]):
         if known is not None:
             return not version or version > known.version
         if version and version < self._newest:
-            # Late, of an object that we do not know: never seen, or gone since? Nobody can say.
+            # Late, of an object that we do not know: never seen, or gone since? It cannot be known.
             raise Distrust(f"a watch of {self._kind} showed {key} at {version} after {self._newest}")
         return True
 
@@ -257,7 +261,7 @@ class View(Generic[T, K]):
             final = self._decode(body)
             meta = final.metadata
         except (BadObject, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            final, meta = None, _salvage(body)  # to know which one is gone is all that is needed
+            final, meta = None, salvage(body)  # to know which one is gone is all that is needed
         if not meta.name:
             raise Distrust(f"a watch of {self._kind} showed the deletion of an object without a name")
         key, version = meta.key, version_number(meta.resource_version)
@@ -265,23 +269,21 @@ class View(Generic[T, K]):
             if version and self._listed.get(key, 0) > version:
                 return
             self._listed[key] = version
-        else:
-            self._reach(meta.resource_version)
+        self._reach(meta.resource_version)
         known = self._known.get(key)
         if known is None or (version and known.version > version):
-            return  # told before, or the deletion of a former object of this name
+            return  # delivered before, or the deletion of a former object of this name
         del self._known[key]
         batch.append(Deleted(key, known.uid, known.value, final if known.uid == meta.uid else None))
 
     def _bookmark(self, body: bytes, batch: list[Event[T, K]]) -> None:
-        meta = _salvage(body)
-        if self._listed is None:
-            self._reach(meta.resource_version)
-        elif meta.annotations.get("k8s.io/initial-events-end") == "true":
+        meta = salvage(body)
+        self._reach(meta.resource_version)
+        if self._listed is not None and meta.annotations.get("k8s.io/initial-events-end") == "true":
             self.end(meta.resource_version, batch)
 
     def _spoil(self, body: bytes, error: Exception, batch: list[Event[T, K]]) -> None:
-        meta = _salvage(body)
+        meta = salvage(body)
         if isinstance(error, BadObject):
             field, problem = error.field, error.problem
         else:
@@ -302,10 +304,12 @@ class View(Generic[T, K]):
             known = self._known[key] = _Entry(meta.uid, version, None, readable=False)
         known.version, known.error = version, bad
         batch.append(Spoiled(key, known.value, bad, body))
-        if self._listed is None:
-            self._reach(meta.resource_version)
+        self._reach(meta.resource_version)
 
     def _reach(self, resource_version: str) -> None:
+        """The stream has come to this point; while a listing runs, there is none to resume from."""
+        if self._listed is not None:
+            return
         version = version_number(resource_version)
         if not version:
             self.resume = resource_version or self.resume
@@ -336,16 +340,8 @@ def _split(line: bytes) -> tuple[str, bytes]:
     return frame.type, bytes(frame.object)
 
 
-class _SalvageMeta(msgspec.Struct, rename="camel"):
-    name: Any = None
-    namespace: Any = None
-    uid: Any = None
-    resource_version: Any = None
-    annotations: Any = None
-
-
 class _Salvage(msgspec.Struct):
-    metadata: _SalvageMeta | None = None
+    metadata: Any = None
 
 
 _read_salvage = msgspec.json.Decoder(_Salvage).decode
@@ -355,33 +351,30 @@ _FIELDS = {
 }
 
 
-def _salvage(body: bytes) -> ObjectMeta:
+def salvage(body: bytes) -> ObjectMeta:
     """Whatever can be made out of an object's metadata, so that a bad object can be named.
 
     A truncated or unreadable body is searched for the fields as Kubernetes' encoder puts them: the
     object's own metadata comes before any other name.
     """
     try:
-        found = _read_salvage(body).metadata or _SalvageMeta()
+        metadata = _read_salvage(body).metadata
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         start = body.find(b'"metadata"')
         matches = {field: pattern.search(body, max(start, 0)) for field, pattern in _FIELDS.items()}
-        texts = {field: match[1].decode(errors="replace") for field, match in matches.items() if match}
-        return ObjectMeta(
-            name=texts.get("name", ""),
-            namespace=texts.get("namespace", ""),
-            uid=texts.get("uid", ""),
-            resource_version=texts.get("resourceVersion", ""),
-        )
-    annotations = found.annotations if isinstance(found.annotations, dict) else {}
+        metadata = {field: match[1].decode(errors="replace") for field, match in matches.items() if match}
+    found = _texts(metadata)
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
     return ObjectMeta(
-        name=_text(found.name),
-        namespace=_text(found.namespace),
-        uid=_text(found.uid),
-        resource_version=_text(found.resource_version),
-        annotations={key: value for key, value in annotations.items() if isinstance(value, str)},
+        name=found.get("name", ""),
+        namespace=found.get("namespace", ""),
+        uid=found.get("uid", ""),
+        resource_version=found.get("resourceVersion", ""),
+        annotations=_texts(annotations),
     )
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
+def _texts(members: Any) -> dict[str, str]:
+    if not isinstance(members, dict):
+        return {}
+    return {key: value for key, value in members.items() if isinstance(value, str)}

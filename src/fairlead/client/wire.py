@@ -1,34 +1,31 @@
-"""How requests and answers are spelt: paths, bodies, pages of a list."""
+"""How requests and answers are spelt: paths, bodies, pages of a list, a Status as the error it stands for."""
 
 from __future__ import annotations
 
+import email.utils
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, urlencode
 
 import msgspec
 
-from fairlead.errors import BadObject
+from fairlead.client.clock import WALL_CLOCK
+from fairlead.errors import ApiError, BadObject
 from fairlead.kube.decode import decoder
 from fairlead.kube.resources import Resource
 
-__all__ = [
-    "METADATA_ONLY",
-    "Page",
-    "Plain",
-    "delete_options",
-    "meta",
-    "object_path",
-    "page_of",
-    "plain",
-    "read_as",
-    "typed",
-    "version_number",
-]
-
 Plain = dict[str, Any]
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    T = TypeVar("T", default=Plain)  # what is read: plain data unless a struct is named
+else:
+    from typing import TypeVar
+
+    T = TypeVar("T")
 
 METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 
@@ -61,21 +58,6 @@ def object_path(
     )
     asked = urlencode({key: value for key, value in query.items() if value}) if query else ""
     return f"{path}?{asked}" if asked else path
-
-
-def delete_options(
-    uid: str | None, resource_version: str | None, propagation: str | None, grace_s: int | None
-) -> Plain:
-    """DeleteOptions with only what was given."""
-    options: Plain = {}
-    preconditions = {"uid": uid, "resourceVersion": resource_version}
-    if held := {key: value for key, value in preconditions.items() if value}:
-        options["preconditions"] = held
-    if propagation is not None:
-        options["propagationPolicy"] = propagation
-    if grace_s is not None:
-        options["gracePeriodSeconds"] = grace_s
-    return options
 
 
 def meta(body: Mapping[str, Any], field: str) -> str | None:
@@ -117,12 +99,12 @@ def _decoder(kind: type[Any]) -> Callable[[bytes], Any]:
     return decoder(kind)
 
 
-def read_as(data: bytes, kind: type[Any] | None) -> Any:
+def read_as(data: bytes, kind: type[T] | None) -> T:
     """An answer as the struct `kind`, or as plain data."""
     if kind is None:
-        return plain(data)
+        return cast(T, plain(data))
     try:
-        return _decoder(kind)(data)  # type: ignore[arg-type]  # types hash
+        return cast(T, _decoder(kind)(data))  # type: ignore[arg-type]  # types hash
     except (msgspec.MsgspecError, RecursionError) as error:
         raise BadObject(kind.__name__, "", f"cannot be read: {error}") from error
 
@@ -142,3 +124,50 @@ def version_number(resource_version: str) -> int:
     (1042, 0)
     """
     return int(resource_version) if resource_version.isdecimal() and resource_version.isascii() else 0
+
+
+def status_error(answer: bytes, code: int, reason: str = "", retry_after: str | None = None) -> ApiError:
+    """The error that a Status stands for, from a response or from an ERROR frame of a watch."""
+    try:
+        status = _read_status(answer)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        status = _Status()  # a proxy's error page: its text is the message
+    if status.kind != "Status":
+        status = _Status(message=answer[:500].decode(errors="replace").strip() or reason or "no message")
+    details = status.details or {}
+    seconds = _seconds(retry_after)
+    if seconds is None and isinstance(asked := details.get("retryAfterSeconds"), int | float) and asked:
+        seconds = float(asked)
+    return ApiError.of(
+        status.code or code,
+        status.reason or reason.replace(" ", "") or "Unknown",
+        status.message or reason or "no message",
+        retry_after_s=seconds,
+        details=details,
+    )
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    """Retry-After is seconds or a date."""
+    if not retry_after:
+        return None
+    try:
+        return max(0.0, float(retry_after))
+    except ValueError:
+        pass
+    try:
+        date = email.utils.parsedate_to_datetime(retry_after)
+    except ValueError:
+        return None
+    return max(0.0, (date - WALL_CLOCK.wall()).total_seconds())
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    kind: str = ""
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+    details: dict[str, object] | None = None
+
+
+_read_status = msgspec.json.Decoder(_Status).decode

@@ -6,22 +6,29 @@ read is left out where the diagnosis can do without; Auto Scaling groups it cann
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol, Self
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import Any, Self
 
 import msgspec
 
 from fairlead.cloud.doctor.findings import TagChange
-from fairlead.cloud.permissions import decide, statements_of
 from fairlead.errors import BadInput, FairleadError, Unreachable
-from fairlead.nodegroups.aws.raw import group_from, nodegroup_from, type_from
-from fairlead.nodegroups.aws.state import Access, AutoScalingGroup, CloudState, EksNodegroup
+from fairlead.nodegroups.aws.state import (
+    Access,
+    AutoScalingGroup,
+    CloudState,
+    EksNodegroup,
+    group_from,
+    nodegroup_from,
+    type_from,
+)
 from fairlead.nodegroups.catalog import instance_type
 from fairlead.nodegroups.group import InstanceType
-
-__all__ = ["Account"]
 
 DESCRIBE = "eks:DescribeNodegroup"
 # What the autoscaler can do nothing without. Its writes are mostly allowed under conditions on tags, of
@@ -32,14 +39,8 @@ _ANY_ID = "00000000-0000-0000-0000-000000000000"
 _DENIED = ("AccessDenied", "UnauthorizedOperation", "AuthFailure", "Forbidden")
 
 
-class _Client(Protocol):
-    """One of boto3's clients: its methods are made when it is, from the service's description."""
-
-    def __getattr__(self, name: str) -> Any: ...
-
-
 class Account:
-    """One account and region as somebody sees it. `cluster` "" when it is the only one there is.
+    """One account and region as these credentials see it. `cluster` "" when it is the only one there is.
 
     Raises BadInput when there is no boto3, no credentials or no region: nothing can be asked then.
     """
@@ -47,11 +48,12 @@ class Account:
     def __init__(self, cluster: str = "", *, region: str = "", profile: str = "") -> None:
         try:
             import boto3
-            from botocore import exceptions
+            from botocore import exceptions, xform_name
             from botocore.config import Config
         except ImportError as error:
             raise BadInput("--aws needs boto3: pip install 'fairlead[aws]'") from error
         self._exceptions: Any = exceptions
+        self._method: Callable[[str], str] = xform_name
         self._config: Any = Config
         try:
             # The AWS CLI goes by AWS_REGION too; boto3 by AWS_DEFAULT_REGION and the profile only.
@@ -67,7 +69,7 @@ class Account:
         if not self._session.region_name:
             raise BadInput("--aws: no AWS region: set AWS_REGION or give --region")
         self.region: str = self._session.region_name
-        self._clients: dict[str, _Client] = {}
+        self._clients: dict[str, Any] = {}
         self._unread: dict[str, str] = {}
         self._asked: list[Access] = []
         self._number = ""
@@ -126,7 +128,7 @@ class Account:
                 for each in changes[start : start + 25]
             ]
             with self._asking("autoscaling:CreateOrUpdateTags"):
-                self._client("autoscaling").create_or_update_tags(Tags=tags)
+                self._call("autoscaling:CreateOrUpdateTags", Tags=tags)
 
     def close(self) -> None:
         """Close the connections; `with` does."""
@@ -148,7 +150,7 @@ class Account:
 
     def _only_cluster(self) -> str:
         with self._asking("eks:ListClusters"):
-            found = list(self._pages("eks", "list_clusters", "clusters"))
+            found = list(self._pages("eks:ListClusters", "clusters"))
         if len(found) == 1:
             return str(found[0])
         there = f"there are {', '.join(found)}" if found else f"there is none in {self.region}"
@@ -156,11 +158,7 @@ class Account:
 
     def _groups(self) -> tuple[AutoScalingGroup, ...]:
         with self._asking(GROUPS):
-            found = list(
-                self._pages(
-                    "autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", MaxRecords=_PAGE
-                )
-            )
+            found = list(self._pages(GROUPS, "AutoScalingGroups", MaxRecords=_PAGE))
         # arn:aws:autoscaling:REGION:ACCOUNT:autoScalingGroup:…
         self._number = next((str(each.get("AutoScalingGroupARN")).split(":")[4] for each in found), "")
         self._templates = {each["AutoScalingGroupName"]: _launch_template(each) for each in found}
@@ -168,31 +166,27 @@ class Account:
         return tuple(each for each in every if each.cluster in ("", self.cluster))
 
     def _launched(self, group: AutoScalingGroup) -> AutoScalingGroup:
-        """With the type of its launch template, where nobody else says one."""
+        """With the type of its launch template, where the group names none."""
         template = self._templates.get(group.name)
         if group.instance_types or not template:
             return group
         keys = ("LaunchTemplateId", "LaunchTemplateName")
         which = next({key: template[key]} for key in keys if template.get(key))
-        said = self._allowed(
-            "ec2:DescribeLaunchTemplateVersions",
-            lambda: self._client("ec2").describe_launch_template_versions(
-                **which, Versions=[template.get("Version") or "$Default"]
-            ),
-        )
-        versions = (said or {}).get("LaunchTemplateVersions") or [{}]
-        name = (versions[0].get("LaunchTemplateData") or {}).get("InstanceType")
+        versions = [template.get("Version") or "$Default"]
+        said = self._answer("ec2:DescribeLaunchTemplateVersions", **which, Versions=versions)
+        found = said.get("LaunchTemplateVersions") or [{}]
+        name = (found[0].get("LaunchTemplateData") or {}).get("InstanceType")
         return msgspec.structs.replace(group, instance_types=(InstanceType(name=name),)) if name else group
 
     def _nodegroups(self, tagged: Iterable[str]) -> tuple[EksNodegroup, ...]:
         """The cluster's managed node groups: those that are listed, and those that tags speak of."""
         listed = self._allowed(
             "eks:ListNodegroups",
-            lambda: list(self._pages("eks", "list_nodegroups", "nodegroups", clusterName=self.cluster)),
+            lambda: list(self._pages("eks:ListNodegroups", "nodegroups", clusterName=self.cluster)),
         )
         found = []
         for name in sorted({*(listed or ()), *tagged}):
-            said = self._allowed(DESCRIBE, lambda name=name: self._described(name))
+            said = self._allowed(DESCRIBE, partial(self._described, name))
             if said is not None:
                 found.append(nodegroup_from(said["nodegroup"]))
         return tuple(found)
@@ -200,9 +194,9 @@ class Account:
     def _described(self, nodegroup: str) -> Any:
         """EKS' answer, None where it knows no such node group (any more); `_asked` has what came of it."""
         try:
-            said = self._client("eks").describe_nodegroup(clusterName=self.cluster, nodegroupName=nodegroup)
+            said = self._call(DESCRIBE, clusterName=self.cluster, nodegroupName=nodegroup)
         except self._exceptions.ClientError as error:
-            code = str((error.response.get("Error") or {}).get("Code", ""))
+            code, _ = _said_by(error)
             if code == "ResourceNotFoundException":
                 self._asked.append("allowed")
                 return None
@@ -233,14 +227,8 @@ class Account:
         names = sorted(name for name in every if instance_type(name) is None)
         known = {}
         for start in range(0, len(names), _PAGE):
-            said = self._allowed(
-                "ec2:DescribeInstanceTypes",
-                lambda some=names[start : start + _PAGE]: self._client("ec2").describe_instance_types(
-                    InstanceTypes=some
-                ),
-            )
-            for each in (said or {}).get("InstanceTypes") or ():
-                kind = type_from(each)
+            said = self._answer("ec2:DescribeInstanceTypes", InstanceTypes=names[start : start + _PAGE])
+            for kind in map(type_from, said.get("InstanceTypes") or ()):
                 known[kind.name] = kind
         return tuple(
             msgspec.structs.replace(
@@ -253,20 +241,13 @@ class Account:
         namespace, _, name = service_account.partition("/")
         if not name:
             return ""
-        said = self._allowed(
-            "eks:ListPodIdentityAssociations",
-            lambda: self._client("eks").list_pod_identity_associations(
-                clusterName=self.cluster, namespace=namespace, serviceAccount=name
-            ),
+        here = {"clusterName": self.cluster}
+        said = self._answer(
+            "eks:ListPodIdentityAssociations", **here, namespace=namespace, serviceAccount=name
         )
-        for each in (said or {}).get("associations") or ():
-            one = self._allowed(
-                "eks:DescribePodIdentityAssociation",
-                lambda each=each: self._client("eks").describe_pod_identity_association(
-                    clusterName=self.cluster, associationId=each["associationId"]
-                ),
-            )
-            if one is not None:
+        for each in said.get("associations") or ():
+            association = each["associationId"]
+            if one := self._answer("eks:DescribePodIdentityAssociation", **here, associationId=association):
                 return str(one["association"].get("roleArn") or "")
         return ""
 
@@ -281,13 +262,13 @@ class Account:
         wanted = {DESCRIBE: arns, GROUPS: ["*"]}
         found: dict[str, Access] = {}
         for action, resources in wanted.items():
-            said = self._allowed(
+            said = self._answer(
                 "iam:SimulatePrincipalPolicy",
-                lambda action=action, resources=resources: self._client("iam").simulate_principal_policy(
-                    PolicySourceArn=role, ActionNames=[action], ResourceArns=resources
-                ),
+                PolicySourceArn=role,
+                ActionNames=[action],
+                ResourceArns=resources,
             )
-            if said is None:
+            if not said:
                 break
             allowed = all(_simulated(each) for each in said["EvaluationResults"])
             found[action] = "allowed" if allowed else "denied"
@@ -305,17 +286,17 @@ class Account:
         }
 
     def _policies(self, role: str) -> Iterator[Any]:
-        iam = self._client("iam")
-        for name in self._pages("iam", "list_role_policies", "PolicyNames", RoleName=role):
-            yield iam.get_role_policy(RoleName=role, PolicyName=name)["PolicyDocument"]
-        for each in self._pages("iam", "list_attached_role_policies", "AttachedPolicies", RoleName=role):
+        for name in self._pages("iam:ListRolePolicies", "PolicyNames", RoleName=role):
+            yield self._call("iam:GetRolePolicy", RoleName=role, PolicyName=name)["PolicyDocument"]
+        for each in self._pages("iam:ListAttachedRolePolicies", "AttachedPolicies", RoleName=role):
             arn = each["PolicyArn"]
-            version = iam.get_policy(PolicyArn=arn)["Policy"]["DefaultVersionId"]
-            yield iam.get_policy_version(PolicyArn=arn, VersionId=version)["PolicyVersion"]["Document"]
+            version = self._call("iam:GetPolicy", PolicyArn=arn)["Policy"]["DefaultVersionId"]
+            policy = self._call("iam:GetPolicyVersion", PolicyArn=arn, VersionId=version)
+            yield policy["PolicyVersion"]["Document"]
 
     # boto3
 
-    def _client(self, service: str) -> _Client:
+    def _client(self, service: str) -> Any:
         if service not in self._clients:
             # IAM's answers can be done without: they are not waited for.
             patience = {"total_max_attempts": 1 if service == "iam" else 4, "mode": "standard"}
@@ -323,11 +304,21 @@ class Account:
             self._clients[service] = self._session.client(service, config=config)
         return self._clients[service]
 
-    def _pages(self, service: str, call: str, key: str, **arguments: Any) -> Iterator[Any]:
-        for page in self._client(service).get_paginator(call).paginate(**arguments):
+    def _call(self, action: str, **arguments: Any) -> Any:
+        """The answer of an action, called as IAM does: ``service:Name``."""
+        service, _, name = action.partition(":")
+        return getattr(self._client(service), self._method(name))(**arguments)
+
+    def _pages(self, action: str, key: str, **arguments: Any) -> Iterator[Any]:
+        service, _, name = action.partition(":")
+        for page in self._client(service).get_paginator(self._method(name)).paginate(**arguments):
             yield from page.get(key) or ()
 
-    def _allowed(self, action: str, call: Any) -> Any:
+    def _answer(self, action: str, **arguments: Any) -> Any:
+        """The answer of an action that can be done without; empty where it is not to be had."""
+        return self._allowed(action, lambda: self._call(action, **arguments)) or {}
+
+    def _allowed(self, action: str, call: Callable[[], Any]) -> Any:
         """An answer that can be done without; None where it is not to be had, and the state says so."""
         from botocore.parsers import ResponseParserError
 
@@ -336,8 +327,7 @@ class Account:
         except self._exceptions.NoCredentialsError as error:
             raise BadInput(f"--aws: {error}") from error
         except self._exceptions.ClientError as error:
-            said = error.response.get("Error") or {}
-            self._unread[action] = " ".join(f"{said.get('Code', '')}: {said.get('Message', '')}".split())
+            self._unread[action] = ": ".join(_said_by(error))
         except (self._exceptions.BotoCoreError, ResponseParserError) as error:
             self._unread[action] = " ".join(str(error).split())[:200]
         return None
@@ -345,21 +335,25 @@ class Account:
     @contextmanager
     def _asking(self, action: str) -> Iterator[None]:
         """What cannot be done without: its failure is ours, in one line that says what is missing."""
-        exceptions = self._exceptions
         try:
             yield
-        except exceptions.NoCredentialsError as error:
+        except self._exceptions.NoCredentialsError as error:
             raise BadInput(f"--aws: {error}") from error
-        except exceptions.ClientError as error:
-            said = error.response.get("Error") or {}
-            code, message = str(said.get("Code", "")), " ".join(str(said.get("Message", "")).split())
-            if any(code.startswith(word) for word in _DENIED):
+        except self._exceptions.ClientError as error:
+            code, message = _said_by(error)
+            if code.startswith(_DENIED):
                 raise BadInput(
                     f"--aws: these credentials may not call {action}: allow it, or use others ({message})"
                 ) from error
             raise FairleadError(f"AWS: {action}: {message} ({code})") from error
-        except exceptions.BotoCoreError as error:
+        except self._exceptions.BotoCoreError as error:
             raise Unreachable(f"AWS: {action}: {error}") from error
+
+
+def _said_by(error: Any) -> tuple[str, str]:
+    """Code and message of a ClientError."""
+    said = error.response.get("Error") or {}
+    return str(said.get("Code", "")), " ".join(str(said.get("Message", "")).split())
 
 
 def _simulated(result: Mapping[str, Any]) -> bool:
@@ -369,7 +363,7 @@ def _simulated(result: Mapping[str, Any]) -> bool:
 
 
 def _least(decisions: Iterable[Access]) -> Access:
-    """What holds for all of them: who is denied one of several is not allowed them."""
+    """What holds for all of them: denied one of several, a role is not allowed them."""
     found = set(decisions)
     order: tuple[Access, ...] = ("denied", "unknown")
     return next((each for each in order if each in found), "allowed")
@@ -379,3 +373,49 @@ def _launch_template(group: Mapping[str, Any]) -> Mapping[str, Any]:
     policy = (group.get("MixedInstancesPolicy") or {}).get("LaunchTemplate") or {}
     found: Mapping[str, Any] = group.get("LaunchTemplate") or policy.get("LaunchTemplateSpecification") or {}
     return found
+
+
+def statements_of(policy: Any) -> list[Mapping[str, Any]]:
+    """The statements of a policy document, given as data or as JSON."""
+    document = json.loads(policy) if isinstance(policy, str) else policy
+    statements = document.get("Statement") or []
+    return list(statements) if isinstance(statements, list) else [statements]
+
+
+def decide(action: str, statements: Iterable[Mapping[str, Any]], resource: str = "*") -> Access:
+    """Whether statements allow an action on a resource; a denial anywhere wins.
+
+    >>> decide("eks:DescribeNodegroup", [{"Effect": "Allow", "Action": "eks:Describe*", "Resource": "*"}])
+    'allowed'
+    >>> decide("eks:DescribeNodegroup", [{"Effect": "Allow", "Action": "autoscaling:*", "Resource": "*"}])
+    'denied'
+    """
+    found: Access = "denied"
+    for statement in statements:
+        if not _names(statement, "Action", action) or not _names(statement, "Resource", resource):
+            continue
+        sure = not statement.get("Condition")
+        if statement.get("Effect") == "Deny" and sure:
+            return "denied"
+        if statement.get("Effect") == "Allow":
+            found = "allowed" if sure or found == "allowed" else "unknown"
+    return found
+
+
+def _names(statement: Mapping[str, Any], kind: str, name: str) -> bool:
+    if f"Not{kind}" in statement:
+        return not _among(name, _listed(statement[f"Not{kind}"]))
+    # What names no resource at all (as in a policy cut short) is taken to mean all.
+    return _among(name, _listed(statement.get(kind, "*" if kind == "Resource" else None)))
+
+
+def _among(action: str, patterns: Sequence[str]) -> bool:
+    # IAM does not tell upper from lower case in actions; its * and ? are a shell's, but [ is not special.
+    escaped = (pattern.lower().replace("[", "[[]") for pattern in patterns)
+    return any(fnmatchcase(action.lower(), pattern) for pattern in escaped)
+
+
+def _listed(value: Any) -> list[str]:
+    if value is None:
+        return []
+    return [str(each) for each in value] if isinstance(value, list) else [str(value)]

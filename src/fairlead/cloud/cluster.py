@@ -5,6 +5,8 @@ What may not be read, or is not served, is left out and said: each kind only mak
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +15,6 @@ from fairlead.client.discovery import served
 from fairlead.cloud.doctor.autoscaler import find_autoscaler
 from fairlead.errors import ApiError
 from fairlead.kube.resources import Resource, known
-
-__all__ = ["ClusterRead", "read_cluster"]
 
 # What the rules read of a cluster, what autoscalers count in, and the autoscaler itself.
 _KINDS = (
@@ -55,46 +55,37 @@ class ClusterRead:
 
 async def read_cluster(client: Client) -> ClusterRead:
     """Read once, kind by kind. Cancelled half-way, nothing is left behind."""
-    read = _Reading(client)
+    read = ClusterRead([], {})
+
+    async def add(resource: Resource, namespace: str | None = None, fields: str = "") -> None:
+        with _optional(resource.kind, read):
+            listing = await client.list(resource, namespace, fields=fields)
+            said = {"apiVersion": resource.api_version, "kind": resource.kind}
+            read.objects.extend({**said, **item} for item in listing.items)
+
     for kind in _KINDS:
-        await read.all(known(kind))
+        await add(known(kind))
     for reason in _EVENTS:
-        await read.all(known("Event"), fields=f"reason={reason}")
+        await add(known("Event"), fields=f"reason={reason}")
     settings = find_autoscaler(read.objects)
     if settings is not None:
-        await read.all(known("ServiceAccount"), namespace=settings.namespace)
-    for resource in await read.served():
+        await add(known("ServiceAccount"), settings.namespace)
+    resources: tuple[Resource, ...] = ()
+    with _optional("the list of API groups", read):
+        resources = await served(client)
+    for resource in resources:
         pool = resource.group == _KARPENTER and resource.kind == "NodePool"
         if pool or resource.group in _NODE_CLASSES:
-            await read.all(resource)
-    return ClusterRead(read.objects, read.unread)
+            await add(resource)
+    return read
 
 
-class _Reading:
-    """Collects; a kind is counted as unread the first time that it fails."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self.objects: list[dict[str, Any]] = []
-        self.unread: dict[str, str] = {}
-
-    async def served(self) -> tuple[Resource, ...]:
-        """What the server has; nothing where it does not say."""
-        try:
-            return await served(self._client)
-        except ApiError as error:
-            if error.code not in (403, 404, 405):
-                raise
-            self.unread["the list of API groups"] = str(error)
-            return ()
-
-    async def all(self, resource: Resource, *, namespace: str | None = None, fields: str = "") -> None:
-        try:
-            listing = await self._client.list(resource, namespace, fields=fields)
-        except ApiError as error:
-            if error.code not in (403, 404, 405):
-                raise
-            self.unread.setdefault(resource.kind, str(error))
-            return
-        said = {"apiVersion": resource.api_version, "kind": resource.kind}
-        self.objects += [{**said, **item} for item in listing.items]
+@contextmanager
+def _optional(what: str, read: ClusterRead) -> Iterator[None]:
+    """What may not be read, or is not served, is counted as unread the first time that it fails."""
+    try:
+        yield
+    except ApiError as error:
+        if error.code not in (403, 404, 405):
+            raise
+        read.unread.setdefault(what, str(error))

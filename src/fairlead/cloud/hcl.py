@@ -8,11 +8,9 @@ so by its type.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from textwrap import indent
 from typing import Any
-
-__all__ = ["Attribute", "Block", "Comment", "Expression", "Item", "Template", "write"]
 
 _WIDTH = 100
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
@@ -30,47 +28,21 @@ class Template(str):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Attribute:
-    """``name = value``: a string, a number, a boolean, an expression, or lists and maps of those."""
+def block(head: str, *parts: str) -> str:
+    """A block: what it is called, and its parts with an empty line between them.
 
-    name: str
-    value: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Comment:
-    """Lines behind ``#``."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """``type "label" "label" { … }``."""
-
-    type: str
-    labels: tuple[str, ...]
-    body: Sequence[Item]
-
-
-Item = Attribute | Block | Comment
-
-
-def write(items: Sequence[Item]) -> str:
-    """The text of a file.
-
-    >>> body = [Attribute("a", 1), Attribute("long", Expression("local.a"))]
-    >>> print(write([Block("locals", (), body)]), end="")
+    >>> print(block("locals", attributes({"a": 1, "long": Expression("local.a")})))
     locals {
       a    = 1
       long = local.a
     }
     """
-    return "\n".join(_lines(items)) + "\n"
+    body = "\n\n".join(parts)
+    return f"{head} {{\n{indent(body, '  ')}\n}}"
 
 
-def _lines(items: Sequence[Item]) -> list[str]:
+def attributes(values: Mapping[str, Any]) -> str:
+    """``name = value`` for each: strings, numbers, booleans, expressions, or lists and maps of those."""
     lines: list[str] = []
     run: list[tuple[str, str]] = []
 
@@ -79,62 +51,41 @@ def _lines(items: Sequence[Item]) -> list[str]:
         lines.extend(f"{name:<{width}} = {value}" for name, value in run)
         run.clear()
 
-    for number, item in enumerate(items):
-        before = items[number - 1] if number else None
-        apart = isinstance(item, Block | Comment) or isinstance(before, Block)
-        if apart and before is not None and not isinstance(before, Comment):
+    for key, each in values.items():
+        name = key if _IDENTIFIER.fullmatch(key) else quoted(key)
+        value = _value(each, len(name) + 3)
+        if "\n" in value:
             end_run()
-            lines.append("")
-        if isinstance(item, Comment):
-            lines += (f"# {line}".rstrip() for line in item.text.splitlines())
-        elif isinstance(item, Block):
-            head = " ".join([item.type, *map(_quoted, item.labels)])
-            inner = _lines(item.body)
-            lines += [f"{head} {{", *_indented(inner), "}"] if inner else [f"{head} {{}}"]
+            lines.append(f"{name} = {value}")
         else:
-            value = _value(item.value, len(item.name) + 3)
-            if len(value) == 1:
-                run.append((item.name, value[0]))
-            else:
-                end_run()
-                lines += [f"{item.name} = {value[0]}", *value[1:]]
+            run.append((name, value))
     end_run()
-    return lines
+    return "\n".join(lines)
 
 
-def _value(value: Any, used: int = 0) -> list[str]:
-    """The lines of a value; `used` is how much of the first is taken already."""
-    if isinstance(value, Expression):
-        return value.splitlines()
-    if isinstance(value, str):
-        return [f'"{value}"' if isinstance(value, Template) else _quoted(value)]
-    if isinstance(value, bool):
-        return ["true" if value else "false"]
-    if isinstance(value, int):
-        return [str(value)]
-    if value is None:
-        return ["null"]
-    if isinstance(value, Mapping):
-        attributes = [Attribute(_key(key), each) for key, each in value.items()]
-        return ["{", *_indented(_lines(attributes)), "}"] if attributes else ["{}"]
-    parts = [_value(each) for each in value]
-    if all(len(part) == 1 for part in parts):
-        line = f"[{', '.join(part[0] for part in parts)}]"
-        if used + len(line) <= _WIDTH:
-            return [line]
-    return ["[", *_indented([line for part in parts for line in (*part[:-1], f"{part[-1]},")]), "]"]
-
-
-def _key(key: str) -> str:
-    if isinstance(key, Template):
-        return f'"{key}"'
-    return key if _IDENTIFIER.fullmatch(key) else _quoted(key)
-
-
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """A string in quotes; nothing in it is an expression, unless it is a Template."""
+    if isinstance(text, Template):
+        return f'"{text}"'
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return '"' + escaped.replace("${", "$${").replace("%{", "%%{") + '"'
 
 
-def _indented(lines: Sequence[str]) -> list[str]:
-    return [f"  {line}" if line else line for line in lines]
+def _value(value: Any, used: int = 0) -> str:
+    """A value as it is written; `used` is how much of its first line is taken already."""
+    match value:
+        case Expression():
+            return value
+        case str():
+            return quoted(value)
+        case None:
+            return "null"
+        case bool() | int():
+            return str(value).lower()
+        case Mapping():
+            return f"{{\n{indent(attributes(value), '  ')}\n}}" if value else "{}"
+    parts = [_value(each) for each in value]
+    line = f"[{', '.join(parts)}]"
+    if "\n" not in line and used + len(line) <= _WIDTH:
+        return line
+    return "[\n" + indent("".join(f"{part},\n" for part in parts), "  ") + "]"

@@ -1,6 +1,6 @@
 """NodePools for Karpenter: the same labels, taints and bounds as the groups they are made from.
 
-A maximum is said twice, as a number of nodes and as the cpus and memory of so many: what one look at the
+A maximum is said twice, as a number of nodes and as the cpus and memory of that many: what one look at the
 pending pods asks for may exceed ``limits.nodes``, but not the others. Karpenter counts what machines have,
 not what a file says that pods may use of it.
 """
@@ -14,8 +14,6 @@ from fairlead.errors import BadObject
 from fairlead.kube.quantity import format_bytes, format_milli, milli, value
 from fairlead.nodegroups import InstanceType, NodeGroup
 from fairlead.nodegroups.catalog import FAMILIES, GPU, architecture, instance_type
-
-__all__ = ["KWOK_CPUS", "KWOK_GIB", "KWOK_ZONES", "Provider", "node_pools"]
 
 Provider = Literal["aws", "kwok"]
 Note = Callable[[str], None]
@@ -61,15 +59,17 @@ def node_pools(
 
 def _node_pool(group: NodeGroup, provider: Provider, node_class: str, note: Note) -> dict[str, Any]:
     called = f"node group {group.name}"
-    _check(group, called, provider, note)
+
+    def say(text: str) -> None:
+        note(f"{called}: {text}")
+
+    _check(group, called, provider, say)
     if group.desired:
-        note(
-            f"{called}: desired: {group.desired} is left out: Karpenter brings nodes only for pods that wait"
-        )
+        say(f"desired: {group.desired} is left out: Karpenter brings nodes only for pods that wait")
     if provider == "aws":
-        requirements, largest = _on_aws(group, called, note)
+        requirements, largest = _on_aws(group, say)
     else:
-        requirements, largest = _on_kwok(group, called, note)
+        requirements, largest = _on_kwok(group, called, say)
     api_group, kind = _CLASSES[provider]
     spec: dict[str, Any] = {
         "nodeClassRef": {"group": api_group, "kind": kind, "name": node_class},
@@ -100,7 +100,7 @@ def _node_pool(group: NodeGroup, provider: Provider, node_class: str, note: Note
     }
 
 
-def _check(group: NodeGroup, called: str, provider: Provider, note: Note) -> None:
+def _check(group: NodeGroup, called: str, provider: Provider, say: Note) -> None:
     if group.min:
         raise BadObject(
             called,
@@ -116,17 +116,17 @@ def _check(group: NodeGroup, called: str, provider: Provider, note: Note) -> Non
         if key == "kubernetes.io/hostname" or domain.endswith(("karpenter.sh", _CLASSES[provider][0])):
             raise BadObject(called, f"labels.{key}", "is a label that Karpenter keeps for itself")
         if domain.endswith(_KUBERNETES) and not domain.endswith(_FREE) and key not in _WELL_KNOWN:
-            note(f"{called}: labels.{key}: older versions of Karpenter refuse labels of {domain}")
+            say(f"labels.{key}: older versions of Karpenter refuse labels of {domain}")
 
 
-def _on_aws(group: NodeGroup, called: str, note: Note) -> tuple[dict[str, list[str]], Size]:
+def _on_aws(group: NodeGroup, say: Note) -> tuple[dict[str, list[str]], Size]:
     names = [kind.name for kind in group.instance_types if kind.name]
     found = {"node.kubernetes.io/instance-type": names}
     if names:
         sizes = [_machine(kind) for kind in group.instance_types]
         largest = max(cpu for cpu, _ in sizes), max(memory for _, memory in sizes)
     else:
-        largest = _picked_on_aws(group.instance_type, called, note)
+        largest = _picked_on_aws(group.instance_type, say)
         found = {
             "karpenter.k8s.aws/instance-cpu": [str(largest[0] // 1000)],
             "karpenter.k8s.aws/instance-memory": [str(largest[1] // 2**20)],  # in MiB
@@ -144,7 +144,7 @@ def _machine(kind: InstanceType) -> Size:
     return -(-cpu // 1000) * 1000, memory
 
 
-def _picked_on_aws(kind: InstanceType, called: str, note: Note) -> Size:
+def _picked_on_aws(kind: InstanceType, say: Note) -> Size:
     """The next size that EC2 has, as far as it is known here: a requirement must be met to the byte."""
     cpu, memory = _size(kind)
     gpus = value(kind.capacity.get(GPU, 0))
@@ -157,18 +157,16 @@ def _picked_on_aws(kind: InstanceType, called: str, note: Note) -> Size:
     picked = min((one for one in every if one[0] >= cpu and one[1] >= memory), default=None)
     if picked is None:
         size = _machine(kind)
-        note(f"{called}: no EC2 type of {_said(size)} is known here: whether nodes come is not known")
+        say(f"no EC2 type of {_said(size)} is known here: whether nodes come is not known")
         return size
     if picked != (cpu, memory):
-        note(
-            f"{called}: no EC2 type of {_said((cpu, memory))} is known here: "
-            f"its nodes will have {_said(picked)}"
-        )
+        wanted = _said((cpu, memory))
+        say(f"no EC2 type of {wanted} is known here: its nodes will have {_said(picked)}")
     return picked
 
 
-def _on_kwok(group: NodeGroup, called: str, note: Note) -> tuple[dict[str, list[str]], Size]:
-    cpu, memory = _size(group.instance_type)
+def _on_kwok(group: NodeGroup, called: str, say: Note) -> tuple[dict[str, list[str]], Size]:
+    cpu, memory = wanted = _size(group.instance_type)
     if extended := [name for name in group.instance_type.capacity if "/" in name]:
         raise BadObject(called, f"resources.{extended[0]}", "no type of Karpenter's KWOK provider has any")
     picked = next(
@@ -181,21 +179,15 @@ def _on_kwok(group: NodeGroup, called: str, note: Note) -> tuple[dict[str, list[
         None,
     )
     if picked is None:
-        raise BadObject(
-            called, "resources", f"no type of Karpenter's KWOK provider has {_said((cpu, memory))}"
-        )
+        raise BadObject(called, "resources", f"no type of Karpenter's KWOK provider has {_said(wanted)}")
     size = picked[0] * 1000, picked[1] * _GIB
-    if size != (cpu, memory):
-        note(
-            f"{called}: Karpenter's KWOK provider has no type of {_said((cpu, memory))}: "
-            f"its nodes will have {_said(size)}"
-        )
+    if size != wanted:
+        has = f"Karpenter's KWOK provider has no type of {_said(wanted)}"
+        say(f"{has}: its nodes will have {_said(size)}")
     zones = [zone for zone in group.zones if zone in KWOK_ZONES]
     if len(zones) < len(group.zones):
-        note(
-            f"{called}: zones that Karpenter's KWOK provider does not have are left out; "
-            f"it has {', '.join(KWOK_ZONES)}"
-        )
+        there = ", ".join(KWOK_ZONES)
+        say(f"zones that Karpenter's KWOK provider does not have are left out; it has {there}")
     return {
         "karpenter.kwok.sh/instance-cpu": [str(picked[0])],
         "karpenter.kwok.sh/instance-memory": [format_bytes(size[1])],

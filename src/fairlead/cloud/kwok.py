@@ -16,8 +16,6 @@ import yaml
 
 from fairlead.nodegroups import GROUP_LABEL, NodeGroup, node_of
 
-__all__ = ["config_maps"]
-
 # Both names are the provider's own: it looks for them in the namespace where it runs.
 _CONFIG = "kwok-provider-config"
 _TEMPLATES = "kwok-provider-templates"

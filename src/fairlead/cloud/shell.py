@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shlex
 
-__all__ = ["word"]
-
 
 def word(text: str) -> str:
     r"""The text as one word, without control characters: a terminal would act on them, and so would a shell.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from fairlead.errors import BadInput
 
-__all__ = ["check_address"]
-
 
 def check_address(listen: str, where: str = "--listen") -> None:
     """Refuse what is not ``ADDRESS:PORT`` or ``:PORT``.

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,8 +20,6 @@ from aiohttp import web
 
 from fairlead.doors.connections import Connections
 from fairlead.errors import FairleadError
-
-__all__ = ["BODIES", "DEFAULT_MEMORY", "Bodies", "Refused", "memory_limit"]
 
 DEFAULT_MEMORY = 1024 * 1024 * 1024
 """The memory that a process without a limit is taken to have."""
@@ -65,17 +63,10 @@ class Bodies:
     Invariant: `_used` is the sum of what the bodies in flight take, and never more than `most`.
     """
 
-    def __init__(
-        self,
-        connections: Connections | None = None,
-        *,
-        most: int | None = None,
-        deadline_s: float = _DEADLINE_S,
-    ) -> None:
-        """`most` bytes for all bodies together; unless told, a quarter of the memory of the process."""
+    def __init__(self, connections: Connections, most: int | None) -> None:
+        """`most` bytes for all bodies together; None: a quarter of the memory of the process."""
         self._connections = connections
         self._most = (memory_limit() or DEFAULT_MEMORY) // _SHARE if most is None else most
-        self._deadline_s = deadline_s
         self._used = 0
         self._reading: dict[_Body, None] = {}  # in the order in which they began
         self._freed = asyncio.Event()
@@ -99,7 +90,7 @@ class Bodies:
         async with AsyncExitStack() as stack:
             if alone:
                 await self._alone(stack)
-            body = _Body(asyncio.get_running_loop().time(), asyncio.timeout(self._deadline_s))
+            body = _Body(asyncio.get_running_loop().time(), asyncio.timeout(_DEADLINE_S))
             stack.callback(self._release, body)
             found = await self._read(http, body, most)
             await self._take(body, _unfolded(found, typed=typed))
@@ -116,7 +107,7 @@ class Bodies:
         self._reading[body] = None
         found: bytes | bytearray = b""
         try:
-            with self._connections.reading(http) if self._connections is not None else nullcontext():
+            with self._connections.reading(http):
                 async with body.deadline:
                     async for chunk in http.content.iter_any():
                         if len(found) + len(chunk) > most:
@@ -130,7 +121,7 @@ class Bodies:
         except TimeoutError as error:
             if body.given_up:
                 raise Refused(503, "there is no memory for a body that comes this slowly") from error
-            raise Refused(408, f"the body did not come within {self._deadline_s:g} s") from error
+            raise Refused(408, f"the body did not come within {_DEADLINE_S:g} s") from error
         except (web.RequestPayloadError, ConnectionError) as error:
             raise Refused(400, f"the body ended early: {error}") from error
         finally:

@@ -16,15 +16,13 @@ import enum
 import resource
 import socket
 import ssl
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import cast
 
 import structlog
 from aiohttp import web
-
-__all__ = ["ANSWER_S", "MOST", "Connections"]
 
 _log = structlog.get_logger(__name__)
 
@@ -110,18 +108,14 @@ class Connections:
 
     def __init__(
         self,
-        make: Callable[[], web.RequestHandler],
+        runner: web.AppRunner,
         *,
-        most: int = MOST,
-        handshake_s: float = _HANDSHAKE_S,
-        header_s: float = _HEADER_S,
-        answer_s: float = ANSWER_S,
+        most: int,
+        answer_s: float,
     ) -> None:
-        self._make = make
+        self._runner = runner
         # Half of the files are for watches, writes and what else the process has open.
         self._most = max(1, min(most, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2))
-        self._handshake_s = handshake_s
-        self._header_s = header_s
         self._answer_s = answer_s
         self._in: dict[_State, dict[_Connection, None]] = {state: {} for state in _State}
         self._by_wrapped: dict[object, _Connection] = {}
@@ -232,7 +226,8 @@ class Connections:
             except BaseException:
                 accepted.close()
                 raise
-            connection = _Connection(self, self._make())
+            assert self._runner.server is not None
+            connection = _Connection(self, self._runner.server())
             connection.since = loop.time()
             self._in[_State.OPENING][connection] = None
             self._by_wrapped[connection.wrapped] = connection
@@ -249,15 +244,13 @@ class Connections:
                 lambda: connection,
                 accepted,
                 ssl=tls,
-                ssl_handshake_timeout=self._handshake_s if tls is not None else None,
+                ssl_handshake_timeout=_HANDSHAKE_S if tls is not None else None,
             )
+            return
         except (OSError, asyncio.CancelledError):
-            self._failed(connection, accepted)  # no TLS, a certificate of a stranger, too slow, or given up
+            pass  # no TLS, a certificate of a stranger, too slow, or given up
         except Exception:  # noqa: BLE001 (one connection must not end the port; the log has it all)
             _log.exception("not_accepted")
-            self._failed(connection, accepted)
-
-    def _failed(self, connection: _Connection, accepted: socket.socket) -> None:
         self.forget(connection)
         accepted.close()
 
@@ -285,7 +278,7 @@ class Connections:
             await asyncio.sleep(_LOOK_S)
             now = asyncio.get_running_loop().time()
             late = [one for one, since in self.paused.items() if now - since > self._answer_s]
-            for state, most_s in ((_State.OPENING, self._header_s), (_State.CLOSING, _CLOSING_S)):
+            for state, most_s in ((_State.OPENING, _HEADER_S), (_State.CLOSING, _CLOSING_S)):
                 for connection in self._in[state]:
                     if now - connection.since <= most_s:
                         break

@@ -19,11 +19,9 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from fairlead.doors.bodies import BODIES, Bodies
+from fairlead.doors.certificates import Shown
 from fairlead.doors.connections import ANSWER_S, MOST, Connections
-from fairlead.doors.shown import Shown
 from fairlead.errors import BadInput
-
-__all__ = ["serving"]
 
 _log = structlog.get_logger(__name__)
 
@@ -62,9 +60,9 @@ async def serving(
 ) -> AsyncIterator[str]:
     """Serve on ``ADDRESS:PORT`` (``:PORT`` is every address, port 0 any) inside the context; the URL.
 
-    `checks` are asked anew each time: what must hold to be ready, by name, and "" or what is wrong.
+    `checks` are queried each time: what must hold to be ready, by name, and "" or what is wrong.
     `memory` is what all bodies together may take in bytes; unless told, a quarter of what the process has.
-    Who does not read an answer for `answer_s` loses the connection.
+    A caller that does not read an answer for `answer_s` loses the connection.
     At the end, calls under way get a second to finish; no new ones are taken.
     """
 
@@ -100,12 +98,8 @@ async def serving(
         logger=_Silent("fairlead.http"),
     )
 
-    def make() -> web.RequestHandler:
-        assert runner.server is not None
-        return runner.server()
-
-    connections = app[_CONNECTIONS] = Connections(make, most=most_connections, answer_s=answer_s)
-    app[BODIES] = Bodies(connections, most=memory)
+    connections = app[_CONNECTIONS] = Connections(runner, most=most_connections, answer_s=answer_s)
+    app[BODIES] = Bodies(connections, memory)
     await runner.setup()
     try:
         listening = await _listen(listen)

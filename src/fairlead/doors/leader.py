@@ -1,27 +1,21 @@
 """Work only while holding a Lease: for doors of which one replica may act, and for what one process writes.
 
-Whoever stands by only waits: `lead` calls the work with a client whose writes are fenced, and cancels it
+A standby only waits: `lead` calls the work with a client whose writes are fenced, and cancels it
 before the lease can be another's.
 """
 
 from __future__ import annotations
 
-import functools
 import socket
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import structlog
 
 from fairlead.client.api import Client
 from fairlead.client.clock import WALL_CLOCK, Clock
 from fairlead.client.election import ApiLease, Election, Terms
-from fairlead.doors.failures import worst
-from fairlead.doors.namespaces import in_namespace
+from fairlead.doors.tasks import worst
 from fairlead.errors import LeaseLost
-from fairlead.kube.workloads import Lease
-
-__all__ = ["LeaseInItsNamespace", "lead"]
 
 _log = structlog.get_logger(__name__)
 
@@ -41,17 +35,9 @@ async def lead(
     Returns when the work returns, with the lease given back; a lost lease ends the work and makes us a
     candidate again. Cancelled, the work is cancelled first and the lease given back.
     """
-    while True:
-        candidate = Election(
-            LeaseInItsNamespace(client, lease, namespace),
-            instance or socket.gethostname(),
-            rng=client.rng,
-            terms=terms,
-            clock=clock,
-            on_resume=client.connection.reset,
-        )
 
-        async def leading(candidate: Election = candidate) -> None:
+    async def candidacy(candidate: Election) -> None:
+        async def leading() -> None:
             _log.info("leading", lease=lease)
             try:
                 await work(client.fenced(candidate.fence))
@@ -61,19 +47,37 @@ async def lead(
                     raise LeaseLost(str(worst(lost))) from several
                 raise
 
+        await candidate.run(leading)
+
+    await stand(client, lease, namespace, candidacy, terms=terms, clock=clock, instance=instance)
+
+
+async def stand(
+    client: Client,
+    lease: str,
+    namespace: str,
+    candidacy: Callable[[Election], Awaitable[None]],
+    *,
+    terms: Terms,
+    clock: Clock,
+    instance: str = "",
+) -> None:
+    """Run one candidacy after the other, each as a candidate of its own, until one returns: a lost lease
+    ends only the candidacy.
+    """
+    while True:
+        candidate = Election(
+            ApiLease(client, lease, namespace),
+            instance or socket.gethostname(),
+            rng=client.rng,
+            terms=terms,
+            clock=clock,
+            on_resume=client.connection.reset,
+        )
         try:
-            await candidate.run(leading)
+            await candidacy(candidate)
             return
         except LeaseLost as error:
             _log.warning("lease_lost", lease=lease, reason=str(error))
             # Bytes that wait in an old socket must not be sent now.
             await client.connection.reset()
-
-
-class LeaseInItsNamespace(ApiLease):
-    """A lease whose namespace is made along with it if need be."""
-
-    async def put(self, spec: dict[str, Any], old: Lease | None) -> Lease:
-        """Create it, in a new namespace if need be, or replace the version that `old` is."""
-        put = functools.partial(super().put, spec, old)
-        return await (put() if old is not None else in_namespace(self.client, self.namespace, put))

@@ -15,8 +15,6 @@ import msgspec
 
 from fairlead.errors import BadObject
 
-__all__ = ["call_it", "convert", "decode", "decoder", "strip_nulls", "unfolded_size"]
-
 T = TypeVar("T")
 
 _TOO_DEEP = "nested too deeply, or contains itself"
@@ -55,22 +53,23 @@ def decode(data: bytes, kind: type[T]) -> T:
     return decoder(kind)(data)
 
 
-def convert(data: object, kind: type[T]) -> T:
-    """One object from plain data (as YAML or JSON gives it)."""
+def convert(data: object, kind: type[T], called: str = "", where: str = "") -> T:
+    """One object from plain data (as YAML or JSON gives it).
+
+    Messages call it by `called`, else by its own name; `where` is the field that it is the value of.
+    """
     try:
-        return msgspec.convert(data, kind)
-    except msgspec.ValidationError:
-        pass
+        try:
+            return msgspec.convert(data, kind)
+        except msgspec.ValidationError:
+            return msgspec.convert(strip_nulls(data), kind)
     except RecursionError as error:
-        raise BadObject(call_it(data, kind.__name__), "", _TOO_DEEP) from error
-    try:
-        return msgspec.convert(strip_nulls(data), kind)
-    except RecursionError as error:
-        raise BadObject(call_it(data, kind.__name__), "", _TOO_DEEP) from error
+        raise BadObject(called or call_it(data, kind.__name__), where, _TOO_DEEP) from error
     except msgspec.ValidationError as error:
         found = _PATH.fullmatch(str(error))
         problem, path = (found["problem"], found["path"] or "") if found else (str(error), "")
-        raise BadObject(call_it(data, kind.__name__), path.lstrip("."), problem) from error
+        path = f"{where}{path}" if where else path.lstrip(".")
+        raise BadObject(called or call_it(data, kind.__name__), path, problem) from error
 
 
 def call_it(data: object, kind: str = "object") -> str:

@@ -15,8 +15,6 @@ import yaml
 from fairlead.errors import BadInput
 from fairlead.kube.decode import unfolded_size
 
-__all__ = ["documents"]
-
 # What a document's anchors may unfold to, in members and items; the largest clusters have less than is large.
 _UNFOLDED, _UNFOLDED_LARGE = 1_000_000, 50_000_000
 # The keys that a mapping may take over from others.

@@ -5,8 +5,6 @@ from __future__ import annotations
 import functools
 import re
 
-__all__ = ["Duration", "seconds"]
-
 Duration = str | int | float
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}

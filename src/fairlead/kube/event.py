@@ -6,8 +6,6 @@ from datetime import datetime
 
 from fairlead.kube.meta import Object, ObjectMeta, ObjectReference, Time
 
-__all__ = ["Event"]
-
 
 class Series(Object, frozen=True, gc=False):
     """An event that happened again."""
@@ -16,7 +14,7 @@ class Series(Object, frozen=True, gc=False):
 
 
 class Source(Object, frozen=True, gc=False):
-    """Who wrote an event, as the older of the two APIs says it."""
+    """The component that wrote an event, as the older of the two APIs says it."""
 
     component: str = ""
 
@@ -37,7 +35,7 @@ class Event(Object, frozen=True, gc=False):
 
     @property
     def reporter(self) -> str:
-        """Who says it."""
+        """The component that reports it."""
         return self.reporting_component or self.source.component
 
     @property

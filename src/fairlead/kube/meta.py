@@ -11,18 +11,6 @@ from typing import Annotated
 
 import msgspec
 
-__all__ = [
-    "Condition",
-    "Int32",
-    "Int64",
-    "Natural32",
-    "Object",
-    "ObjectMeta",
-    "ObjectReference",
-    "OwnerReference",
-    "Time",
-]
-
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Natural32 = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
@@ -47,7 +35,7 @@ class ObjectReference(Object, frozen=True, gc=False):
 
 
 class OwnerReference(Object, frozen=True, gc=False):
-    """Who owns an object; `controller` is the one that recreates it."""
+    """An owner of an object; `controller` is the one that recreates it."""
 
     kind: str
     name: str

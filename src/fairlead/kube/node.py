@@ -6,8 +6,6 @@ from fairlead.kube.meta import Condition, Object, ObjectMeta
 from fairlead.kube.pod import Quantities
 from fairlead.kube.tolerations import Taint
 
-__all__ = ["Node", "NodeSpec", "NodeStatus"]
-
 
 class NodeSpec(Object, frozen=True, gc=False):
     """What is asked of a node."""

@@ -6,8 +6,6 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["JsonPatch", "diff", "escape"]
-
 
 def escape(token: str) -> str:
     """One token of a JSON pointer.

@@ -10,27 +10,6 @@ from fairlead.kube.meta import Condition, Int32, Int64, Natural32, Object, Objec
 from fairlead.kube.selectors import LabelSelector, Requirement
 from fairlead.kube.tolerations import Toleration
 
-__all__ = [
-    "Affinity",
-    "Container",
-    "ContainerPort",
-    "ContainerStatus",
-    "NodeAffinity",
-    "NodeSelector",
-    "NodeSelectorTerm",
-    "Pod",
-    "PodAffinity",
-    "PodAffinityTerm",
-    "PodSpec",
-    "PodStatus",
-    "PreferredNodeTerm",
-    "Quantities",
-    "Resources",
-    "TopologySpreadConstraint",
-    "Volume",
-    "WeightedPodAffinityTerm",
-]
-
 # As they came; fairlead.kube.quantity gives them meaning. Numbers occur in hand-written YAML.
 Quantities = dict[str, str | Int64 | float]
 
@@ -178,14 +157,11 @@ class Disk(Object, frozen=True, gc=False):
 
     volume_id: str = msgspec.field(name="volumeID", default="")
     pd_name: str = ""
-    disk_name: str = ""
     disk_uri: str = msgspec.field(name="diskURI", default="")
     image: str = ""
     monitors: tuple[str, ...] = ()
     pool: str = ""
     iqn: str = ""
-    target_portal: str = ""
-    lun: Int32 = 0
     read_only: bool = False
 
 
@@ -214,7 +190,7 @@ class Volume(Object, frozen=True, gc=False):
 
 
 class SchedulingGate(Object, frozen=True, gc=False):
-    """A reason, set by somebody else, not to schedule yet."""
+    """A reason, set by another controller, not to schedule yet."""
 
     name: str
 
@@ -223,8 +199,6 @@ class PodResourceClaim(Object, frozen=True, gc=False):
     """A dynamic resource claim of the pod."""
 
     name: str
-    resource_claim_name: str = ""
-    resource_claim_template_name: str = ""
 
 
 class SchedulingGroup(Object, frozen=True, gc=False):
@@ -240,7 +214,7 @@ class PodOS(Object, frozen=True, gc=False):
 
 
 class PodSpec(Object, frozen=True, gc=False):
-    """What a pod asks for. Equal specs of one template are shared in memory by who keeps many."""
+    """What a pod asks for. A cache of many pods shares equal specs of one template."""
 
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
@@ -263,7 +237,6 @@ class PodSpec(Object, frozen=True, gc=False):
     host_network: bool = False
     host_users: bool | None = None
     restart_policy: str = "Always"
-    termination_grace_period_seconds: Int64 | None = None
     active_deadline_seconds: Natural32 | None = None
 
 

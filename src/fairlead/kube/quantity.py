@@ -10,17 +10,6 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-__all__ = [
-    "NANO_PER_MILLI",
-    "NANO_PER_UNIT",
-    "QuantityError",
-    "format_bytes",
-    "format_milli",
-    "milli",
-    "nano",
-    "value",
-]
-
 NANO_PER_UNIT = 1_000_000_000
 NANO_PER_MILLI = 1_000_000
 

@@ -13,17 +13,6 @@ from dataclasses import dataclass
 from fairlead.errors import BadInput, BadObject
 from fairlead.kube.meta import Object
 
-__all__ = [
-    "FieldSelector",
-    "LabelSelector",
-    "Requirement",
-    "check_selector",
-    "matches",
-    "parse_field_selector",
-    "parse_label_selector",
-    "selector_text",
-]
-
 
 class Requirement(Object, frozen=True, gc=False):
     """One expression: key, operator (In, NotIn, Exists, DoesNotExist; for nodes also Gt, Lt), values."""
@@ -102,6 +91,8 @@ def _integer(text: str) -> int | None:
     return number if -(2**63) <= number < 2**63 else None
 
 
+# What stands between commas, those in parentheses excepted.
+_PARTS = re.compile(r"(?:[^,(]|\([^)]*\)?)+")
 _SET = re.compile(r"\s*([A-Za-z0-9./_-]+)\s+(in|notin)\s*\(([^()]*)\)\s*")
 _PAIR = re.compile(r"\s*([A-Za-z0-9./_-]+)\s*(==|!=|=)\s*([A-Za-z0-9._-]*)\s*")
 _INT = re.compile(r"\s*([A-Za-z0-9./_-]+)\s*([<>])\s*(-?\d+)\s*")
@@ -116,7 +107,7 @@ def parse_label_selector(text: str) -> LabelSelector:
     True
     """
     requirements = []
-    for part in _split_outside_parentheses(text):
+    for part in _PARTS.findall(text):
         if not part.strip():
             continue
         if found := _SET.fullmatch(part):
@@ -184,17 +175,3 @@ def parse_field_selector(text: str) -> FieldSelector:
             raise BadInput(f"field selector {text!r}: cannot read {part!r}")
         terms.append((found[1], found[2] != "!=", found[3]))
     return FieldSelector(tuple(terms))
-
-
-def _split_outside_parentheses(text: str) -> list[str]:
-    parts, depth, start = [], 0, 0
-    for index, char in enumerate(text):
-        if char == "(":
-            depth += 1
-        elif char == ")":
-            depth -= 1
-        elif char == "," and depth == 0:
-            parts.append(text[start:index])
-            start = index + 1
-    parts.append(text[start:])
-    return parts

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from fairlead.kube.meta import Int32, Int64, Object, ObjectMeta, ObjectReference
 from fairlead.kube.pod import CSISource, Disk, NodeSelector, Quantities, Resources
 from fairlead.kube.selectors import LabelSelector, Requirement
 
-__all__ = [
-    "CSIDriver",
-    "CSINode",
-    "CSIStorageCapacity",
-    "PersistentVolume",
-    "PersistentVolumeClaim",
-    "StorageClass",
-    "VolumeAttachment",
-]
+_BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 
 
 class ClaimSpec(Object, frozen=True, gc=False):
@@ -43,6 +33,11 @@ class PersistentVolumeClaim(Object, frozen=True, gc=False):
     metadata: ObjectMeta = ObjectMeta()
     spec: ClaimSpec = ClaimSpec()
     status: ClaimStatus = ClaimStatus()
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether it has its volume, and the volume controller is done with it."""
+        return bool(self.spec.volume_name) and _BIND_COMPLETED in self.metadata.annotations
 
 
 class VolumeNodeAffinity(Object, frozen=True, gc=False):
@@ -120,8 +115,6 @@ class NodeDriver(Object, frozen=True, gc=False):
     """A CSI driver on a node."""
 
     name: str
-    node_id: str = msgspec.field(name="nodeID", default="")
-    topology_keys: tuple[str, ...] = ()
     allocatable: DriverAllocatable | None = None
 
 
@@ -142,7 +135,6 @@ class CSIDriverSpec(Object, frozen=True, gc=False):
     """What a driver supports."""
 
     storage_capacity: bool = False
-    prevent_pod_scheduling_if_missing: bool = False
 
 
 class CSIDriver(Object, frozen=True, gc=False):
@@ -169,7 +161,7 @@ class AttachmentSource(Object, frozen=True, gc=False):
 
 
 class AttachmentSpec(Object, frozen=True, gc=False):
-    """What is attached where, by whom."""
+    """Which volume is attached to which node, by which driver."""
 
     attacher: str = ""
     node_name: str = ""

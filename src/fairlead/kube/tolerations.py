@@ -9,8 +9,6 @@ import msgspec
 
 from fairlead.kube.meta import Int64, Object
 
-__all__ = ["Taint", "Toleration", "tolerated"]
-
 
 class Taint(Object, frozen=True, gc=False):
     """Keeps pods off a node, or prefers to."""

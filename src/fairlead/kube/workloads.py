@@ -8,29 +8,11 @@ from fairlead.kube.meta import Condition, Int32, Int64, Object, ObjectMeta, Time
 from fairlead.kube.pod import PodSpec
 from fairlead.kube.selectors import LabelSelector
 
-__all__ = [
-    "DEPLOYMENT_REVISION",
-    "DeviceClass",
-    "Job",
-    "JobSpec",
-    "JobStatus",
-    "Lease",
-    "LeaseSpec",
-    "Namespace",
-    "PodDisruptionBudget",
-    "PodGroup",
-    "PodTemplate",
-    "PriorityClass",
-    "Scale",
-    "Service",
-    "UpdateStrategy",
-    "Workload",
-    "WorkloadSpec",
-]
-
-
 DEPLOYMENT_REVISION = "deployment.kubernetes.io/revision"
 """Annotation on ReplicaSets: the newest revision of a Deployment has the highest number."""
+
+REVISION_LABEL = "controller-revision-hash"
+"""Label on pods of StatefulSets and DaemonSets: the revision that they were made from."""
 
 
 class PodTemplate(Object, frozen=True, gc=False):
@@ -78,7 +60,6 @@ class WorkloadStatus(Object, frozen=True, gc=False):
     """How far a workload is."""
 
     replicas: Int32 = 0
-    ready_replicas: Int32 = 0
     updated_replicas: Int32 = 0
     observed_generation: Int64 = 0
     current_revision: str = ""
@@ -191,14 +172,12 @@ class BudgetSpec(Object, frozen=True, gc=False):
     selector: LabelSelector | None = None
     min_available: Int32 | str | None = None
     max_unavailable: Int32 | str | None = None
-    unhealthy_pod_eviction_policy: str = ""
 
 
 class BudgetStatus(Object, frozen=True, gc=False):
     """How many more may go."""
 
     disruptions_allowed: Int32 = 0
-    current_healthy: Int32 = 0
     desired_healthy: Int32 = 0
     expected_pods: Int32 = 0
     observed_generation: Int64 = 0
@@ -255,7 +234,7 @@ class PriorityClass(Object, frozen=True, gc=False):
 
 
 class LeaseSpec(Object, frozen=True, gc=False):
-    """Who holds a lease and until when."""
+    """The holder of a lease, and until when it holds it."""
 
     holder_identity: str | None = None
     lease_duration_seconds: Int32 | None = None

@@ -4,7 +4,6 @@ Belongs here: the model and the template made from it. Does not belong here: any
 cloud, decides on sizes or waits for a node to boot.
 """
 
-from fairlead.nodegroups.group import GROUP_LABEL, InstanceType, NodeGroup, read_groups
-from fairlead.nodegroups.template import node_of, template_of
+from fairlead.nodegroups.group import GROUP_LABEL, InstanceType, NodeGroup, node_of, read_groups, template_of
 
 __all__ = ["GROUP_LABEL", "InstanceType", "NodeGroup", "node_of", "read_groups", "template_of"]

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from fairlead.nodegroups.group import InstanceType
 
-__all__ = ["FAMILIES", "GPU", "architecture", "instance_type"]
-
 GPU = "nvidia.com/gpu"
 
 # Memory in GiB for each vCPU, by the letter that a regular family's name begins with.

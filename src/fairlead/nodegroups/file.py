@@ -24,8 +24,6 @@ from fairlead.kube.tolerations import Taint
 from fairlead.nodegroups.catalog import architecture, instance_type
 from fairlead.nodegroups.group import InstanceType, NodeGroup, check
 
-__all__ = ["API_VERSION", "KIND", "read_documents", "read_file"]
-
 API_VERSION = "fairlead.dev/v1alpha1"
 KIND = "NodeGroups"
 
@@ -108,10 +106,7 @@ def _groups(document: object, source: str) -> tuple[dict[str, Any], ...]:
     for field, wanted in (("kind", KIND), ("apiVersion", API_VERSION)):
         if document.get(field) != wanted:
             raise BadObject(source, field, f"{document.get(field)!r} is not {wanted!r}")
-    try:
-        return convert(document, _File).groups
-    except BadObject as error:
-        raise BadObject(source, error.field, error.problem) from error
+    return convert(document, _File, source).groups
 
 
 def _read(data: dict[str, Any], number: int, source: str) -> NodeGroup:
@@ -119,12 +114,9 @@ def _read(data: dict[str, Any], number: int, source: str) -> NodeGroup:
     called = (
         f"{source}: node group {name}" if isinstance(name, str) and name else f"{source}: groups[{number}]"
     )
-    try:
-        _check_strings(data.get("labels"), called)
-        group = _group(convert(data, _Group), called)
-        check(group)
-    except BadObject as error:
-        raise BadObject(called, error.field, error.problem) from error
+    _check_strings(data.get("labels"), called)
+    group = _group(convert(data, _Group, called), called)
+    check(group, called)
     return group
 
 
@@ -246,11 +238,7 @@ def _taints(said: _Group, called: str) -> tuple[Taint, ...]:
 
 def _taint(said: str | dict[str, Any], called: str, field: str) -> Taint:
     if isinstance(said, dict):
-        try:
-            read = convert(said, _Taint)
-        except BadObject as error:
-            inner = f"{field}.{error.field}" if error.field else field
-            raise BadObject(called, inner, error.problem) from error
+        read = convert(said, _Taint, called, field)
         return Taint(key=read.key, effect=read.effect, value=read.value)
     front, colon, effect = said.rpartition(":")
     key, _, value = front.partition("=")

@@ -1,19 +1,21 @@
-"""The model of a node group: nodes of one kind that a cloud adds and removes by number."""
+"""The model of a node group: nodes of one kind that a cloud adds and removes by number, and the node that it
+would bring, which autoscalers reason on.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
 from decimal import Decimal
+from typing import Any
 
 from fairlead.errors import BadInput, BadObject
 from fairlead.kube.decode import convert
 from fairlead.kube.meta import Object
+from fairlead.kube.node import Node
 from fairlead.kube.pod import Quantities
 from fairlead.kube.quantity import QuantityError, nano
 from fairlead.kube.tolerations import Taint
-
-__all__ = ["EFFECTS", "GROUP_LABEL", "InstanceType", "NodeGroup", "check", "read_groups"]
 
 # Which group a node belongs to; every node that a group brings carries it.
 GROUP_LABEL = "fairlead.dev/node-group"
@@ -82,9 +84,9 @@ def read_groups(data: Iterable[object]) -> tuple[NodeGroup, ...]:
     return groups
 
 
-def check(group: NodeGroup) -> None:
-    """Raise what is wrong with a group, naming it and the field."""
-    called = f"NodeGroup {group.name or '(no name)'}"
+def check(group: NodeGroup, called: str = "") -> None:
+    """Raise what is wrong with a group, naming it (as `called`, else by its name) and the field."""
+    called = called or f"NodeGroup {group.name or '(no name)'}"
     if not group.name:
         raise BadObject(called, "name", "is empty")
     if not group.instance_types:
@@ -117,3 +119,48 @@ def _wrong_effect(effect: str) -> str:
         if effect == theirs:
             return f"{effect} is the EKS API's spelling; nodes, pods and tags spell it {ours}: write {ours}"
     return f"{effect!r} is none of {', '.join(EFFECTS)}"
+
+
+# What a machine has beyond what its type declares: a kubelet's default.
+_PODS: Quantities = {"pods": "110"}
+
+
+def template_of(group: NodeGroup, name: str) -> Node:
+    """The group's template under a name: what the node would be like, without there being one.
+
+    >>> from fairlead.nodegroups.group import read_groups
+    >>> [group] = read_groups([{"name": "big", "zones": ["a", "b"], "instanceTypes": [
+    ...     {"name": "m5.large", "capacity": {"cpu": "2", "memory": "8Gi"}}]}])
+    >>> node = template_of(group, "big-template")
+    >>> node.metadata.labels["topology.kubernetes.io/zone"], node.status.allocatable["pods"]
+    ('a', '110')
+    """
+    return convert(node_of(group, name), Node)
+
+
+def node_of(group: NodeGroup, name: str, number: int = 0) -> dict[str, Any]:
+    """The `number`-th node of a group as an object to create; zones are taken in turn."""
+    kind = group.instance_type
+    labels = {
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": kind.architecture,
+        **({"node.kubernetes.io/instance-type": kind.name} if kind.name else {}),
+        **({"topology.kubernetes.io/zone": group.zones[number % len(group.zones)]} if group.zones else {}),
+        **group.labels,
+        GROUP_LABEL: group.name,
+    }
+    capacity = {**_PODS, **kind.capacity}
+    node: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"providerID": f"fairlead://{group.name}/{name}"},
+        "status": {"capacity": capacity, "allocatable": {**capacity, **kind.allocatable}},
+    }
+    if group.taints:
+        node["spec"]["taints"] = [
+            {"key": each.key, "effect": each.effect, **({"value": each.value} if each.value else {})}
+            for each in group.taints
+        ]
+    return node

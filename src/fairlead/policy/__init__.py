@@ -1,5 +1,6 @@
-"""Placement policies: tiers, the one rule, slots, the ledger's transitions, admission patches.
+"""Placement policies as one machine without I/O: which group, slot, tier and nodes a pod belongs to.
 
-Nothing here does I/O, reads a clock or draws a random number: doors pass in what is known and when,
-and carry the outcome to the API. Every door decides with this code, so they agree.
+Belongs here: the rule, the group index, slot tables, tiers and their marks, what each door decides, and
+reports. Does not belong here: whether a pod fits on a node, and the planning of moves (`fairlead.engine`);
+anything that talks to an API server.
 """

@@ -4,23 +4,6 @@ from __future__ import annotations
 
 from fairlead.kube.resources import Resource
 
-__all__ = [
-    "API_VERSION",
-    "CAPACITY_ANNOTATION",
-    "DELETION_COST",
-    "EXCLUSIVE_LABEL",
-    "EXEMPT",
-    "GROUP",
-    "LEDGERS",
-    "PASSED_ON_ANNOTATION",
-    "POLICIES",
-    "POLICY_ANNOTATION",
-    "REPLICAS_LABEL",
-    "SLOT_ANNOTATION",
-    "TIER_ANNOTATION",
-    "TOKEN_ANNOTATION",
-]
-
 GROUP = "fairlead.dev"
 API_VERSION = "fairlead.dev/v1alpha1"
 

@@ -16,13 +16,11 @@ from typing import Any
 
 import yaml
 
+from fairlead.client.authority import KeyPair
 from fairlead.errors import ApiError, Unreachable
-from fairlead.rig.certs import KeyPair
-
-__all__ = ["Api", "write_kubeconfig"]
 
 _MERGE_PATCH = "application/merge-patch+json"
-_KEPT_S = 20.0  # the server hangs up on connections that nobody uses for longer than a minute
+_KEPT_S = 20.0  # the server hangs up on connections that are unused for longer than a minute
 
 
 class Api:

@@ -15,8 +15,6 @@ from fairlead.errors import TooManyRequests
 from fairlead.rig.api import Api
 from fairlead.rig.processes import Program, answers, wait_until
 
-__all__ = ["Run", "run_cluster_autoscaler", "run_karpenter"]
-
 _NAMESPACE = "kube-system"
 _CRDS_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 

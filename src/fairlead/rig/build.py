@@ -29,8 +29,6 @@ from pathlib import Path
 from fairlead.errors import RigError
 from fairlead.rig.toolchain import cache_root, environment, find_go, wanted_version
 
-__all__ = ["ON_REQUEST", "PROGRAMS", "binary", "cluster_autoscaler", "folder", "karpenter_crds", "main"]
-
 KUBERNETES = "v1.36.4"
 
 _MODULES = Path(__file__).parent / "modules"
@@ -229,7 +227,7 @@ def _unfinished(path: Path) -> Path:
 
 @contextmanager
 def _locked(path: Path, name: str) -> Iterator[None]:
-    """One builder per program at a time; the lock dies with its holder, so a killed build blocks nobody."""
+    """One builder per program at a time; the lock dies with its holder, so a killed build blocks no other."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = (path.parent / f".{path.name}.lock").open("w")
@@ -247,7 +245,7 @@ def _locked(path: Path, name: str) -> Iterator[None]:
 
 
 def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)  # noqa: T201 (progress is for whoever waits)
+    print(line, file=sys.stderr, flush=True)  # noqa: T201 (progress is for the user)
 
 
 if __name__ == "__main__":

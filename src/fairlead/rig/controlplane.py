@@ -19,18 +19,16 @@ from typing import Any, Self
 
 import yaml
 
+from fairlead.client.authority import KeyPair
 from fairlead.errors import RigError
 from fairlead.rig import arguments as command
 from fairlead.rig import build
 from fairlead.rig.api import Api
 from fairlead.rig.autoscalers import run_cluster_autoscaler, run_karpenter
-from fairlead.rig.certs import KeyPair
 from fairlead.rig.identity import Identity
 from fairlead.rig.launcher import READY_S, Launcher
 from fairlead.rig.nodes import create_nodes, node_object, ready_nodes
 from fairlead.rig.processes import Program, answers, wait_until
-
-__all__ = ["ControlPlane"]
 
 
 class ControlPlane:
@@ -139,7 +137,7 @@ class ControlPlane:
             capture_output=True,
             text=True,
             check=False,
-            env={**os.environ, "KUBECONFIG": str(self.kubeconfig)},
+            env={**os.environ, **command.KUBECTL_ENV, "KUBECONFIG": str(self.kubeconfig)},
         )
         if check and done.returncode != 0:
             raise RigError(
@@ -163,6 +161,7 @@ class ControlPlane:
                 *self._gates,
                 *arguments,
                 ready=lambda: answers(ports[0], "/healthz", tls=self._identity.tls()),
+                env=command.GO_ENV,
             )
 
         program = self._launcher.launch("kube-controller-manager", 1, run)
@@ -341,7 +340,9 @@ class ControlPlane:
         data = self.folder / "etcd"
         shutil.rmtree(data, ignore_errors=True)
         arguments = command.etcd(data, *ports)
-        return self._launcher.run("etcd", binary, *arguments, ready=lambda: answers(ports[0], "/health"))
+        return self._launcher.run(
+            "etcd", binary, *arguments, ready=lambda: answers(ports[0], "/health"), env=command.GO_ENV
+        )
 
     def _run_apiserver(self, binary: Path, ports: list[int]) -> Program:
         tls = self._identity.admin_tls()
@@ -354,4 +355,5 @@ class ControlPlane:
             *self._gates,
             *self._apiserver_args,
             ready=lambda: answers(ports[0], "/readyz", tls=tls),
+            env=command.GO_ENV,
         )

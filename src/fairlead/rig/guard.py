@@ -1,7 +1,7 @@
-"""The process that starts a control plane's programs and outlives nobody: run as a script of its own.
+"""The process that starts a control plane's programs and ends with its parent: run as a script of its own.
 
-It reads one JSON request a line and answers each with one line. When its input ends, or whoever started
-it is gone (even by SIGKILL), it kills every program and exits. It has a single thread on purpose: the
+It reads one JSON request a line and answers each with one line. When its input ends, or its parent
+is gone (even by SIGKILL), it kills every program and exits. It has a single thread on purpose: the
 kernel's parent-death signal, which covers the guard's own death, is tied to the *thread* that forked.
 Only the standard library is imported, so that it starts in milliseconds with ``python -I -S``.
 """
@@ -23,10 +23,10 @@ _LOOK_S = 1.0
 
 
 def main() -> None:
-    """Serve requests until nobody is left to make any."""
+    """Serve requests until the input ends or the parent is gone."""
     folder = sys.argv[1]
     parent = os.getppid()
-    os.setsid()  # Ctrl-C is for whoever started us; we follow when its end of the pipe closes
+    os.setsid()  # Ctrl-C is for the process that started us; we follow when its end of the pipe closes
     programs: dict[int, subprocess.Popen[bytes]] = {}
     pending = b""
     try:

@@ -1,4 +1,4 @@
-"""Who is who in a control plane: its authority, keys in files, TLS contexts and kubeconfigs."""
+"""The identities of a control plane: its authority, keys in files, TLS contexts and kubeconfigs."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import ssl
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairlead.rig.api import write_kubeconfig
-from fairlead.rig.certs import Authority, KeyPair, service_account_keys
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
-__all__ = ["Identity"]
+from fairlead.client.authority import Authority, KeyPair, private_pem
+from fairlead.rig.api import write_kubeconfig
 
 _SERVER_NAMES = (
     "localhost",
@@ -30,7 +31,7 @@ class Identity:
         for name, pair in {
             "ca": self._authority.pair,
             "server": self._authority.server(_SERVER_NAMES, _SERVER_ADDRESSES),
-            "sa": service_account_keys(),
+            "sa": _service_account_keys(),
         }.items():
             self.public(name).write_bytes(pair.public)
             _write_private(self.private(name), pair.private)
@@ -75,3 +76,12 @@ class Identity:
 def _write_private(path: Path, pem: bytes) -> None:
     path.touch(mode=0o600)
     path.write_bytes(pem)
+
+
+def _service_account_keys() -> KeyPair:
+    """What service-account tokens are signed and checked with; no certificate is involved."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    public = key.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    return KeyPair(public, private_pem(key))

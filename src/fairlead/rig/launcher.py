@@ -12,8 +12,6 @@ from pathlib import Path
 from fairlead.errors import RigError
 from fairlead.rig.processes import Guard, Program, free_ports
 
-__all__ = ["READY_S", "Launcher"]
-
 READY_S = 120.0
 _ATTEMPTS = 4
 

@@ -8,8 +8,6 @@ from typing import Any
 
 from fairlead.rig.api import Api
 
-__all__ = ["KWOK_ANNOTATION", "UNREADY_ANNOTATION", "create_nodes", "is_ready", "node_object", "ready_nodes"]
-
 KWOK_ANNOTATION = "kwok.x-k8s.io/node"
 UNREADY_ANNOTATION = "rig.fairlead.dev/unready"
 """Its value is why the node says that it is not ready; see stages/node.yaml."""

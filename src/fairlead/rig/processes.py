@@ -1,4 +1,4 @@
-"""Programs that end with whoever started them, their logs in files, their readiness awaited by asking.
+"""Programs that end with the process that started them, with logs in files and readiness polled.
 
 Invariant: a program started here is dead at most a few seconds after this Python process is, however it
 dies. A `guard` process (see guard.py) is the programs' parent, so which thread starts them is no matter.
@@ -25,8 +25,6 @@ from types import TracebackType
 from typing import Any
 
 from fairlead.errors import RigError
-
-__all__ = ["Guard", "Program", "answers", "free_ports", "wait_until"]
 
 _TAIL_BYTES = 3000
 _POLL_S = 0.03
@@ -156,7 +154,7 @@ def wait_until(
         if running is not None and (code := running.exit_code()) is not None:
             raise RigError(f"{running.name} ended with code {code}")
         if now > deadline:
-            raise RigError(f"waited {timeout_s:.0f} s for {what} in vain")
+            raise RigError(f"timed out after {timeout_s:.0f} s waiting for {what}")
         time.sleep(max(_POLL_S, now - asked))
 
 
@@ -179,7 +177,7 @@ def answers(port: int, path: str, *, tls: ssl.SSLContext | None = None) -> bool:
 
 
 def free_ports(number: int) -> list[int]:
-    """Loopback ports nobody listens on now.
+    """Loopback ports that are free now.
 
     They are below those that outgoing connections get, so that only another listener could take one before
     it is used; it would have to pick the same of thousands.
@@ -193,7 +191,7 @@ def free_ports(number: int) -> list[int]:
             try:
                 one.bind(("127.0.0.1", port))
             except OSError:
-                one.close()  # somebody has it
+                one.close()  # taken
             else:
                 sockets.append(one)
         return [int(one.getsockname()[1]) for one in sockets]

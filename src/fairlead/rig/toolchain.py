@@ -17,8 +17,6 @@ from pathlib import Path
 
 from fairlead.errors import RigError
 
-__all__ = ["Version", "cache_root", "environment", "find_go", "wanted_version"]
-
 Version = tuple[int, int, int]
 
 _OLDEST: Version = (1, 26, 0)

@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from fairlead.errors import BadInput
 from fairlead.policy.names import GROUP
 
-__all__ = [
-    "CHECKSUM_ANNOTATION",
-    "DEPENDS_ANNOTATION",
-    "FIELD_MANAGER",
-    "FURTHER_ANNOTATION",
-    "HELMS",
-    "MANAGED_BY",
-    "OURS",
-    "TENANT_LABEL",
-    "TYPE_LABEL",
-    "check_name",
-    "labels_of",
-    "selector_of",
-]
-
 FIELD_MANAGER = "fairlead-tenant"
 
-MANAGED_BY = "app.kubernetes.io/managed-by"
-OURS = "fairlead"
-HELMS = "Helm"  # what Helm makes of it when it installs the chart
+_MANAGED_BY = "app.kubernetes.io/managed-by"
+_OURS = "fairlead"
+_HELMS = "Helm"  # what Helm makes of it when it installs the chart
 TENANT_LABEL = f"{GROUP}/tenant"
 TYPE_LABEL = f"{GROUP}/tenant-type"
 
@@ -35,7 +22,7 @@ DEPENDS_ANNOTATION = f"{GROUP}/depends-on"
 # On the ServiceAccount: kinds beyond those that every tenant may have, so that they are found again even
 # when the type no longer names them.
 FURTHER_ANNOTATION = f"{GROUP}/further-kinds"
-# On pods: of the ConfigMap's data, so that pods are made anew when it changes.
+# On pods: of the ConfigMap's data, so that pods are recreated when it changes.
 CHECKSUM_ANNOTATION = f"{GROUP}/config-checksum"
 
 _LONGEST = 63
@@ -43,12 +30,24 @@ _LONGEST = 63
 
 def labels_of(tenant: str, type_name: str) -> dict[str, str]:
     """The labels that every object of a tenant carries."""
-    return {MANAGED_BY: OURS, TENANT_LABEL: tenant, TYPE_LABEL: type_name}
+    return {_MANAGED_BY: _OURS, TENANT_LABEL: tenant, TYPE_LABEL: type_name}
 
 
 def selector_of(tenant: str = "") -> str:
-    """The label selector of a tenant's objects, whoever installed it; without a name, of every tenant's."""
+    """The label selector of a tenant's objects, however installed; without a name, of all tenants'."""
     return f"{TENANT_LABEL}={tenant}" if tenant else TENANT_LABEL
+
+
+def belongs(item: Mapping[str, Any], tenant: str) -> bool:
+    """Whether an object is marked as the tenant's, by us or by Helm."""
+    labels = item["metadata"].get("labels") or {}
+    return labels.get(_MANAGED_BY) in (_OURS, _HELMS) and labels.get(TENANT_LABEL) == tenant
+
+
+def noted(item: Mapping[str, Any], annotation: str) -> list[str]:
+    """What an annotation of an object lists, separated by commas."""
+    said = (item["metadata"].get("annotations") or {}).get(annotation, "")
+    return [one.strip() for one in said.split(",") if one.strip()]
 
 
 def check_name(name: str, called: str = "tenant") -> None:

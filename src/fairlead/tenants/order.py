@@ -10,9 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fairlead.errors import BadObject
-from fairlead.tenants.names import DEPENDS_ANNOTATION
-
-__all__ = ["declare", "dependencies", "in_order", "ref_of"]
+from fairlead.tenants.names import DEPENDS_ANNOTATION, noted
 
 Object = dict[str, Any]
 
@@ -51,8 +49,7 @@ def ref_of(item: Mapping[str, Any]) -> str:
 
 def dependencies(item: Mapping[str, Any]) -> tuple[str, ...]:
     """What an object declares to depend on."""
-    said = (item["metadata"].get("annotations") or {}).get(DEPENDS_ANNOTATION, "")
-    return tuple(ref.strip() for ref in said.split(",") if ref.strip())
+    return tuple(noted(item, DEPENDS_ANNOTATION))
 
 
 def declare(objects: Sequence[Object], declared: Mapping[str, Iterable[str]], called: str) -> None:

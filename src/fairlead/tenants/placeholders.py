@@ -8,18 +8,16 @@ looked into: what comes from a tenant is not a template.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
-
-__all__ = ["BadPlaceholder", "fill", "placeholders", "text_of"]
 
 _ANY = re.compile(r"\$\$\{|\$\{([^{}]*)\}?")
 _WHOLE = re.compile(r"\$\{([^{}]*)\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
-class BadPlaceholder(Exception):  # noqa: N818 (never shown: whoever knows the template turns it into BadObject)
+class BadPlaceholder(Exception):  # noqa: N818 (never shown: the reader of the template turns it into BadObject)
     """Something is wrong with a placeholder; `path` is where in the template."""
 
     def __init__(self, path: str, problem: str) -> None:
@@ -35,12 +33,15 @@ def fill(template: Any, values: Mapping[str, Any], path: str = "") -> Any:
     {'a': 3, 'b-3': 'x3', 'c': '${n}'}
     """
     if isinstance(template, str):
-        return _fill_text(template, values, path)
+        whole = _WHOLE.fullmatch(template)
+        return (
+            _write_out(template, values, path) if whole is None else _value(_name(whole, path), values, path)
+        )
     if isinstance(template, dict):
         filled = {}
         for key, value in template.items():
             below = f"{path}.{key}" if path else str(key)
-            known = _fill_key(key, values, below)
+            known = _write_out(key, values, below) if isinstance(key, str) else key
             if known in filled:
                 raise BadPlaceholder(below, f"there are two members {known!r} once placeholders are filled")
             filled[known] = fill(value, values, below)
@@ -83,15 +84,6 @@ def text_of(value: Any) -> str | None:
     return None
 
 
-def _fill_key(key: Any, values: Mapping[str, Any], path: str) -> Any:
-    return _write_out(key, values, path) if isinstance(key, str) else key
-
-
-def _fill_text(text: str, values: Mapping[str, Any], path: str) -> Any:
-    whole = _WHOLE.fullmatch(text)
-    return _value(_name(whole, path), values, path) if whole is not None else _write_out(text, values, path)
-
-
 def _write_out(text: str, values: Mapping[str, Any], path: str) -> str:
     def one(found: re.Match[str]) -> str:
         if found[0] == "$${":
@@ -102,8 +94,7 @@ def _write_out(text: str, values: Mapping[str, Any], path: str) -> str:
             raise BadPlaceholder(path, f"${{{name}}} is a list or an object, which no text can hold")
         return written
 
-    replace: Callable[[re.Match[str]], str] = one
-    return _ANY.sub(replace, text)
+    return _ANY.sub(one, text)
 
 
 def _name(found: re.Match[str], path: str) -> str:

@@ -1,7 +1,8 @@
 """How far a tenant is: pending → node requested → node ready → scheduled → running, and why no further.
 
 Pure: from what a cluster shows of the tenant's pods, their events and the nodes they may go to. A tenant is
-as far as the least of its pods.
+as far as the least of its pods. An object that others depend on is ready when its kind says so, each in its
+own way (`readiness`).
 """
 
 from __future__ import annotations
@@ -17,9 +18,7 @@ from fairlead.kube.event import Event
 from fairlead.kube.meta import ObjectMeta
 from fairlead.kube.node import Node
 from fairlead.kube.tolerations import Toleration, tolerated
-from fairlead.policy.fallback import PROMISES, is_schedulable
-
-__all__ = ["Progress", "Seen", "Stage", "is_living", "progress_of"]
+from fairlead.policy.tiers.fallback import PROMISES, is_schedulable
 
 Object = dict[str, Any]
 
@@ -197,6 +196,62 @@ def _container_reason(pod: Object) -> str:
     )
 
 
-def _true(pod: Mapping[str, Any], kind: str) -> bool:
-    conditions = (pod.get("status") or {}).get("conditions") or ()
+def _true(item: Mapping[str, Any], kind: str) -> bool:
+    conditions = (item.get("status") or {}).get("conditions") or ()
     return any(one.get("type") == kind and one.get("status") == "True" for one in conditions)
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """Why an object is not ready yet, if it is not; `failed` when it never will be."""
+
+    reason: str = ""
+    failed: bool = False
+
+    @property
+    def ready(self) -> bool:
+        """Whether what depends on it may be applied."""
+        return not self.reason
+
+
+def readiness(item: Mapping[str, Any]) -> Readiness:
+    """Whether what depends on the object may be applied.
+
+    >>> readiness({"kind": "ConfigMap"}).ready
+    True
+    >>> readiness({"kind": "Job", "status": {}}).reason
+    'it has not completed'
+    """
+    status = item.get("status") or {}
+    conditions = {one.get("type"): one for one in status.get("conditions") or ()}
+    match item["kind"]:
+        case "Job":
+            if _true(item, "Failed"):
+                return Readiness(f"it failed: {conditions['Failed'].get('message', '')}", failed=True)
+            return Readiness("" if _true(item, "Complete") else "it has not completed")
+        case "Deployment" | "StatefulSet" | "ReplicaSet":
+            return _replicas(item, status)
+        case "DaemonSet":
+            wanted = status.get("desiredNumberScheduled", 0)
+            current = status.get("observedGeneration", 0) >= item["metadata"].get("generation", 0)
+            ready = status.get("numberAvailable", 0)
+            return Readiness("" if current and ready >= wanted else f"{ready} of {wanted} pods are available")
+        case "Pod":
+            done = status.get("phase") == "Succeeded" or _true(item, "Ready")
+            return Readiness("" if done else f"it is {status.get('phase', 'Pending')}, not ready")
+        case "Namespace":
+            return Readiness("" if status.get("phase", "Active") == "Active" else "it is being removed")
+    # Unknown kinds with a condition for readiness are ready when it is true, the others at once.
+    for kind in ("Ready", "Available", "Established"):
+        if kind in conditions and not _true(item, kind):
+            return Readiness(conditions[kind].get("message") or f"it is not {kind}")
+    return Readiness()
+
+
+def _replicas(item: Mapping[str, Any], status: Mapping[str, Any]) -> Readiness:
+    wanted = item["spec"].get("replicas", 1)
+    if status.get("observedGeneration", 0) < item["metadata"].get("generation", 0):
+        return Readiness("its controller has not seen it yet")
+    updated = status.get("updatedReplicas", 0) if item["kind"] != "ReplicaSet" else wanted
+    ready = min(status.get("availableReplicas", 0), updated)
+    return Readiness("" if ready >= wanted else f"{ready} of {wanted} pods are available")

@@ -13,19 +13,16 @@ from typing import Any
 import msgspec
 
 from fairlead.errors import BadInput, BadObject
-from fairlead.tenants.files import read_documents
 from fairlead.tenants.names import check_name
 from fairlead.tenants.placeholders import BadPlaceholder, fill, text_of
-from fairlead.tenants.types import BUILT_IN, TenantType
-
-__all__ = ["KIND", "Tenant", "merged", "place", "read_sets", "read_tenants", "values_of"]
+from fairlead.tenants.types import BUILT_IN, TenantType, read_documents
 
 KIND = "Tenants"
 
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """Who: a name, within a namespace. `own_namespace`: the namespace is its own, and goes with it."""
+    """Identity: a name, within a namespace. `own_namespace`: the namespace is its own, and goes with it."""
 
     name: str
     type: str

@@ -7,30 +7,19 @@ and malformed placeholders are found when the file is read, whichever type is as
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import yaml
 
 from fairlead.errors import BadInput, BadObject
-from fairlead.tenants.files import read_documents
+from fairlead.kube.decode import convert
+from fairlead.policy.names import API_VERSION
 from fairlead.tenants.names import check_name
 from fairlead.tenants.placeholders import BadPlaceholder, fill, placeholders
-
-__all__ = [
-    "BUILT_IN",
-    "KIND",
-    "Port",
-    "Shape",
-    "TenantType",
-    "default_text",
-    "default_types",
-    "read_shape",
-    "read_types",
-]
 
 KIND = "TenantTypes"
 
@@ -55,7 +44,7 @@ class Shape(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=T
 
     image: str
     replicas: int | None = 1
-    """None: somebody else, an autoscaler of the type's own, sets it."""
+    """None: an autoscaler of the type's own sets it."""
     node_labels: dict[str, Any] = {}
     tolerations: tuple[str | dict[str, Any], ...] = ()
     exclusive: bool = False
@@ -216,3 +205,15 @@ def read_shape(data: Mapping[str, Any], called: str) -> Shape:
                     called, f"ports[{index}].{field_name}", f"{number} is not between 1 and 65535"
                 )
     return shape
+
+
+T = TypeVar("T")
+
+
+def read_documents(documents: Iterable[object], shape: type[T], kind: str, source: str) -> Iterator[T]:
+    """Each document, typed; BadObject names the file and the field."""
+    for document in documents:
+        for said, wanted in (("apiVersion", API_VERSION), ("kind", kind)):
+            if isinstance(document, dict) and document.get(said) != wanted:
+                raise BadObject(source, said, f"{document.get(said)!r} is not {wanted!r}")
+        yield convert(document, shape, source)

@@ -1,4 +1,4 @@
-"""Admission: what a write looks like to those who may change or refuse it.
+"""Admission: what a write looks like to the hooks that may change or refuse it.
 
 In virtual time admission is a list of plain functions called in order (`Hook`). On the wall clock
 the MutatingWebhookConfigurations of the cluster are called over HTTP as well (`http.webhooks`);
@@ -14,8 +14,6 @@ from typing import Generic, Literal, Protocol, TypeVar
 from fairlead.errors import Conflict
 from fairlead.world.schema.resources import Resource
 from fairlead.world.store import Object
-
-__all__ = ["AdmissionRequest", "Admitter", "Hook", "Staged", "commit_admitted", "run_hooks"]
 
 T = TypeVar("T")
 
@@ -36,7 +34,7 @@ class AdmissionRequest:
     user: str = "system:admin"
 
     def with_object(self, item: Object) -> AdmissionRequest:
-        """The same request after somebody changed the object."""
+        """The same request with a changed object."""
         return replace(self, object=item)
 
 
@@ -48,7 +46,7 @@ Hook = Callable[[AdmissionRequest], Object | None]
 class Staged(Generic[T]):
     """A write that waits for admission only: what is to be admitted, and how to commit the outcome.
 
-    `again` stages the same write anew on the latest object (a patch, or an update without a
+    `again` stages the same write again on the latest object (a patch, or an update without a
     resourceVersion); None when meeting a newer object is the caller's conflict.
     """
 
@@ -58,7 +56,7 @@ class Staged(Generic[T]):
 
 
 class Admitter(Protocol):
-    """Whoever runs webhooks; may take its time."""
+    """The caller of webhooks; may take its time."""
 
     async def admit(self, request: AdmissionRequest) -> Object | None:
         """The object as the webhooks leave it; raises ApiError when one refuses."""
@@ -77,7 +75,7 @@ _ATTEMPTS = 5  # as the API server's own optimistic retries of a patch
 
 
 async def commit_admitted(staged: Staged[T], hooks: list[Hook], admitter: Admitter) -> T:
-    """Run hooks and webhooks, then commit; stages anew when the object changed meanwhile.
+    """Run hooks and webhooks, then commit; stage again when the object changed meanwhile.
 
     Cancelled while a webhook is asked, nothing was written; the commit itself cannot be interrupted.
     """

@@ -9,26 +9,26 @@ Objects handed out are the stored ones: read-only. Objects handed in are copied,
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
 
-from fairlead.world import answers, bootstrap, subresources, writes
+from fairlead.world import api_errors, bootstrap, subresources, writes
 from fairlead.world.admission import AdmissionRequest, Admitter, Hook, Staged, commit_admitted, run_hooks
 from fairlead.world.crds import empty_definition, finalize_definition, follow_crds, held_by_its_objects
 from fairlead.world.deletion import DeleteOptions, Removal, is_finished, plan_deletion
 from fairlead.world.ids import IdSource, RandomIds
-from fairlead.world.listing import Listing, Page, list_page
+from fairlead.world.listing import EVERYTHING, Listing, Page, Selection, list_page, select
 from fairlead.world.patches import PatchKind, apply_patch
 from fairlead.world.schema.resources import CRDS, NAMESPACES, Registry, Resource, Served
-from fairlead.world.selection import EVERYTHING, Selection, select
 from fairlead.world.store import Object, Store
 
 __all__ = ["Admitted", "Api", "Clock", "DeleteOptions", "Listing", "Options", "Page", "Removal"]
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class Clock(Protocol):
@@ -45,11 +45,19 @@ class Options:
     dry_run: bool = False
     field_manager: str = ""
     force: bool = False
-    user: str = "system:admin"
 
 
 _PLAINLY = Options()
 _DELETE_PLAINLY = DeleteOptions()
+
+
+def _at_once(stage: Callable[Concatenate[Any, P], Staged[T]]) -> Callable[Concatenate[Any, P], T]:
+    """The verb that stages a write and finishes it."""
+
+    def verb(api: Api, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return api.finish(stage(api, *args, **kwargs))
+
+    return verb
 
 
 class Api:
@@ -82,7 +90,7 @@ class Api:
         """The object; 404 when there is none."""
         item = self.store.get(resource, namespace if resource.namespaced else "", name)
         if item is None:
-            raise answers.not_found(resource, name)
+            raise api_errors.not_found(resource, name)
         return item
 
     def list(
@@ -104,15 +112,28 @@ class Api:
         """`list` with selectors that were compiled before."""
         return list_page(self.store, resource, namespace, selection, page or Page())
 
-    # Writing
+    def get_scale(self, resource: Resource, name: str, namespace: str = "") -> Object:
+        """The ``autoscaling/v1`` Scale of an object."""
+        return subresources.scale_of(self.serving(resource), self.get(resource, name, namespace))
 
-    def create(
+    # Staging a write: everything up to admission
+
+    def stage_create(
         self, resource: Resource, item: Object, namespace: str = "", options: Options = _PLAINLY
-    ) -> Object:
-        """Store a new object; returns it as stored."""
-        return self.finish(self.stage_create(resource, item, namespace, options))
+    ) -> Staged[Object]:
+        """Store a new object; answers with it as stored."""
+        served = self.serving(resource)
+        new = writes.prepare_create(self, served, item, namespace)
 
-    def update(
+        def commit(admitted: Object | None) -> Object:
+            # A hook may have kept what it was shown, so that is not touched any more.
+            changed = admitted is not new or bool(self.hooks)
+            final = writes.finish_create(self, served, admitted or new, changed=changed)
+            return final if options.dry_run else self.store.put(resource, final)
+
+        return Staged(_request("CREATE", served, new, None, options), commit)
+
+    def stage_update(
         self,
         resource: Resource,
         item: Object,
@@ -121,15 +142,29 @@ class Api:
         *,
         name: str = "",
         subresource: str = "",
-    ) -> Object:
+    ) -> Staged[Object]:
         """Replace an object, or with `subresource` its ``status``.
 
         409 when `item` carries another resourceVersion than the stored object.
         """
-        staged = self.stage_update(resource, item, namespace, options, name=name, subresource=subresource)
-        return self.finish(staged)
+        served = self.serving(resource)
+        metadata = item.get("metadata") or {}
+        name = name or metadata.get("name", "")
+        namespace = namespace or metadata.get("namespace", "")
+        old = self.store.get(resource, namespace if resource.namespaced else "", name)
+        if old is None:
+            if writes.may_create_on_update(served) and not subresource:
+                return self.stage_create(resource, item, namespace, options)
+            raise api_errors.not_found(resource, name)
+        again = None
+        if not metadata.get("resourceVersion"):
+            again = partial(
+                self.stage_update, resource, item, namespace, options, name=name, subresource=subresource
+            )
+        new = writes.prepare_update(self, served, item, old, subresource, how="put")
+        return self._stage_replacing(served, new, old, subresource, options=options, again=again)
 
-    def patch(
+    def stage_patch(
         self,
         resource: Resource,
         name: str,
@@ -139,18 +174,79 @@ class Api:
         *,
         kind: PatchKind = "merge",
         subresource: str = "",
-    ) -> Object:
+    ) -> Staged[Object]:
         """Change an object by a ``json``, ``merge``, ``strategic`` or ``apply`` patch."""
-        staged = self.stage_patch(
-            resource, name, patch, namespace, options, kind=kind, subresource=subresource
+        served = self.serving(resource)
+        old = self.store.get(resource, namespace if resource.namespaced else "", name)
+        if old is None and kind == "apply" and not subresource:
+            created = self._patched(kind, served, {"metadata": {}}, patch, options)
+            created["metadata"].setdefault("name", name)
+            return self.stage_create(resource, created, namespace, options)
+        if old is None:
+            raise api_errors.not_found(resource, name)
+        patched = self._patched(kind, served, old, patch, options)
+        new = writes.prepare_update(
+            self, served, patched, old, subresource, how="apply" if kind == "apply" else "patch"
         )
-        return self.finish(staged)
+        again = partial(
+            self.stage_patch, resource, name, patch, namespace, options, kind=kind, subresource=subresource
+        )
+        return self._stage_replacing(served, new, old, subresource, options=options, again=again)
 
-    def delete(
+    def stage_delete(
         self, resource: Resource, name: str, namespace: str = "", options: DeleteOptions = _DELETE_PLAINLY
-    ) -> Removal:
+    ) -> Staged[Removal]:
         """Delete an object, or mark it when something (a finalizer, a kubelet) must finish first."""
-        return self.finish(self.stage_delete(resource, name, namespace, options))
+        old = self.get(resource, name, namespace)
+        if resource == NAMESPACES and name in bootstrap.IMMORTAL:
+            raise api_errors.forbidden(resource, name, "this namespace may not be deleted")
+        options.check(resource, old)
+
+        def commit(_: Object | None) -> Removal:
+            item = self.get(resource, name, namespace)
+            options.check(resource, item)
+            return self._remove(resource, item, options)
+
+        return Staged(_request("DELETE", self.serving(resource), None, old, options), commit)
+
+    def serving(self, resource: Resource) -> Served:
+        """How a resource is served; 404 when it is not (any more)."""
+        if resource not in self.registry:
+            raise api_errors.no_such_path()
+        return self.registry.served(resource)
+
+    # Writing: staged, admitted in process and committed, in one call
+
+    create = _at_once(stage_create)
+    update = _at_once(stage_update)
+    patch = _at_once(stage_patch)
+    delete = _at_once(stage_delete)
+
+    def finish(self, staged: Staged[T]) -> T:
+        """Admit a staged write in process and commit it."""
+        request = run_hooks(self.hooks, staged.request) if self.hooks else staged.request
+        return staged.commit(request.object)
+
+    def bind(self, name: str, binding: Object, namespace: str, options: Options = _PLAINLY) -> None:
+        """``pods/binding``: assign a pod to a node, once."""
+        self.finish(subresources.stage_bind(self, name, binding, namespace, options))
+
+    def evict(
+        self, name: str, namespace: str, eviction: Object | None = None, options: Options = _PLAINLY
+    ) -> Removal:
+        """``pods/eviction``: delete a pod if its disruption budget allows; 429 when it does not."""
+        return self.finish(subresources.stage_evict(self, name, eviction or {}, namespace, options))
+
+    def update_scale(
+        self,
+        resource: Resource,
+        name: str,
+        scale: Object,
+        namespace: str = "",
+        options: Options = _PLAINLY,
+    ) -> Object:
+        """Set the desired number of replicas through the Scale; returns the new Scale."""
+        return self.finish(subresources.stage_scale(self, resource, name, scale, namespace, options=options))
 
     def delete_collection(
         self,
@@ -171,164 +267,9 @@ class Api:
                 self.delete(resource, metadata["name"], home, options)
         return doomed
 
-    def bind(self, name: str, binding: Object, namespace: str, options: Options = _PLAINLY) -> None:
-        """``pods/binding``: assign a pod to a node, once."""
-        self.finish(subresources.stage_bind(self, name, binding, namespace, options))
-
-    def evict(
-        self, name: str, namespace: str, eviction: Object | None = None, options: Options = _PLAINLY
-    ) -> Removal:
-        """``pods/eviction``: delete a pod if its disruption budget allows; 429 when it does not."""
-        return self.finish(subresources.stage_evict(self, name, eviction or {}, namespace, options))
-
-    def get_scale(self, resource: Resource, name: str, namespace: str = "") -> Object:
-        """The ``autoscaling/v1`` Scale of an object."""
-        return subresources.scale_of(self.serving(resource), self.get(resource, name, namespace))
-
-    def update_scale(
-        self,
-        resource: Resource,
-        name: str,
-        scale: Object,
-        namespace: str = "",
-        options: Options = _PLAINLY,
-    ) -> Object:
-        """Set the desired number of replicas through the Scale; returns the new Scale."""
-        return self.finish(subresources.stage_scale(self, resource, name, scale, namespace, options=options))
-
-    # Staging: everything up to admission
-
-    def stage_create(
-        self, resource: Resource, item: Object, namespace: str = "", options: Options = _PLAINLY
-    ) -> Staged[Object]:
-        """The first half of `create`."""
-        served = self.serving(resource)
-        new = writes.prepare_create(self, served, item, namespace)
-
-        def commit(admitted: Object | None) -> Object:
-            # A hook may have kept what it was shown, so that is not touched any more.
-            changed = admitted is not new or bool(self.hooks)
-            final = writes.finish_create(self, served, admitted or new, changed=changed)
-            return final if options.dry_run else self._put(resource, final)
-
-        metadata = new["metadata"]
-        request = AdmissionRequest(
-            "CREATE",
-            resource,
-            served.storage_version,
-            metadata.get("namespace", ""),
-            metadata.get("name", ""),
-            new,
-            dry_run=options.dry_run,
-            user=options.user,
-        )
-        return Staged(request, commit)
-
-    def stage_update(
-        self,
-        resource: Resource,
-        item: Object,
-        namespace: str = "",
-        options: Options = _PLAINLY,
-        *,
-        name: str = "",
-        subresource: str = "",
-    ) -> Staged[Object]:
-        """The first half of `update`."""
-        served = self.serving(resource)
-        metadata = item.get("metadata") or {}
-        name = name or metadata.get("name", "")
-        namespace = namespace or metadata.get("namespace", "")
-        old = self.store.get(resource, namespace if resource.namespaced else "", name)
-        if old is None:
-            if writes.may_create_on_update(served) and not subresource:
-                return self.stage_create(resource, item, namespace, options)
-            raise answers.not_found(resource, name)
-        again = None
-        if not metadata.get("resourceVersion"):
-            again = partial(
-                self.stage_update, resource, item, namespace, options, name=name, subresource=subresource
-            )
-        new = writes.prepare_update(self, served, item, old, subresource, how="put")
-        return self._stage_replacing(served, new, old, subresource, options=options, again=again)
-
-    def stage_patch(
-        self,
-        resource: Resource,
-        name: str,
-        patch: Any,
-        namespace: str = "",
-        options: Options = _PLAINLY,
-        *,
-        kind: PatchKind = "merge",
-        subresource: str = "",
-    ) -> Staged[Object]:
-        """The first half of `patch`."""
-        served = self.serving(resource)
-        old = self.store.get(resource, namespace if resource.namespaced else "", name)
-        if old is None and kind == "apply" and not subresource:
-            created = self._patched(kind, served, {"metadata": {}}, patch, options)
-            created["metadata"].setdefault("name", name)
-            return self.stage_create(resource, created, namespace, options)
-        if old is None:
-            raise answers.not_found(resource, name)
-        patched = self._patched(kind, served, old, patch, options)
-        new = writes.prepare_update(
-            self, served, patched, old, subresource, how="apply" if kind == "apply" else "patch"
-        )
-        again = partial(
-            self.stage_patch, resource, name, patch, namespace, options, kind=kind, subresource=subresource
-        )
-        return self._stage_replacing(served, new, old, subresource, options=options, again=again)
-
-    def stage_delete(
-        self, resource: Resource, name: str, namespace: str = "", options: DeleteOptions = _DELETE_PLAINLY
-    ) -> Staged[Removal]:
-        """The first half of `delete`."""
-        old = self.get(resource, name, namespace)
-        if resource == NAMESPACES and name in bootstrap.IMMORTAL:
-            raise answers.forbidden(resource, name, "this namespace may not be deleted")
-        options.check(resource, old)
-
-        def commit(_: Object | None) -> Removal:
-            item = self.get(resource, name, namespace)
-            options.check(resource, item)
-            return self._remove(resource, item, options)
-
-        request = AdmissionRequest(
-            "DELETE",
-            resource,
-            self.serving(resource).storage_version,
-            namespace,
-            name,
-            None,
-            old,
-            dry_run=options.dry_run,
-            user=options.user,
-        )
-        return Staged(request, commit)
-
-    def finish(self, staged: Staged[T]) -> T:
-        """Admit a staged write in process and commit it."""
-        request = run_hooks(self.hooks, staged.request) if self.hooks else staged.request
-        return staged.commit(request.object)
-
-    def serving(self, resource: Resource) -> Served:
-        """How a resource is served; 404 when it is not (any more)."""
-        if resource not in self.registry:
-            raise answers.no_such_path()
-        return self.registry.served(resource)
-
     def _patched(self, kind: PatchKind, served: Served, old: Object, patch: Any, options: Options) -> Object:
-        return apply_patch(
-            kind,
-            served,
-            old,
-            patch,
-            manager=options.field_manager,
-            force=options.force,
-            now=self.clock.now(),
-        )
+        manager, force = options.field_manager, options.force
+        return apply_patch(kind, served, old, patch, manager=manager, force=force, now=self.clock.now())
 
     # Committing
 
@@ -341,34 +282,19 @@ class Api:
 
         def commit(admitted: Object | None) -> Object:
             if self.store.get(resource, namespace, name) is not old:
-                raise answers.conflict(resource, name)
+                raise api_errors.conflict(resource, name)
             changed = admitted is not new or bool(self.hooks)
             final = writes.finish_update(self, served, admitted or new, old, subresource, changed=changed)
             if final is old or options.dry_run:
                 return final
             if is_finished(final):
                 return self._discard(resource, final)
-            put = self._put(resource, final)
+            put = self.store.put(resource, final)
             if resource == NAMESPACES:
                 bootstrap.finalize_namespace(self, name)  # what held it may have been taken away
             return put
 
-        request = AdmissionRequest(
-            "UPDATE",
-            resource,
-            served.storage_version,
-            namespace,
-            name,
-            new,
-            old,
-            subresource,
-            options.dry_run,
-            options.user,
-        )
-        return Staged(request, commit, again)
-
-    def _put(self, resource: Resource, item: Object) -> Object:
-        return self.store.put(resource, item)
+        return Staged(_request("UPDATE", served, new, old, options, subresource=subresource), commit, again)
 
     def _remove(self, resource: Resource, item: Object, options: DeleteOptions) -> Removal:
         if resource == CRDS:
@@ -378,7 +304,7 @@ class Api:
         if options.dry_run:
             return Removal(left, plan.remove)
         if plan.marked is not None:
-            left = self._put(resource, plan.marked)
+            left = self.store.put(resource, plan.marked)
         if plan.remove:
             left = self._discard(resource, left)
         elif resource == NAMESPACES:
@@ -395,6 +321,29 @@ class Api:
             bootstrap.finalize_namespace(self, namespace)
         finalize_definition(self, resource)
         return last
+
+
+def _request(
+    operation: Literal["CREATE", "UPDATE", "DELETE"],
+    served: Served,
+    new: Object | None,
+    old: Object | None,
+    options: Options | DeleteOptions,
+    *,
+    subresource: str = "",
+) -> AdmissionRequest:
+    metadata = (old or new or {})["metadata"]
+    return AdmissionRequest(
+        operation,
+        served.resource,
+        served.storage_version,
+        metadata.get("namespace", ""),
+        metadata.get("name", ""),
+        new,
+        old,
+        subresource,
+        options.dry_run,
+    )
 
 
 class Admitted:

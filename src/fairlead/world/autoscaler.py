@@ -11,7 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from fairlead.engine.requests import requests_of
+from fairlead.engine import rules
+from fairlead.engine.ask.daemons import daemon_pod
+from fairlead.engine.ask.sandbox import Packing, Sandbox, sandbox
+from fairlead.engine.snapshot.requests import requests_of
 from fairlead.errors import BadObject
 from fairlead.kube.decode import convert
 from fairlead.kube.node import Node
@@ -20,8 +23,10 @@ from fairlead.nodegroups import NodeGroup
 from fairlead.nodegroups.aws import Memory, Version
 from fairlead.nodegroups.aws.template import NODE_CACHE
 from fairlead.world.autoscaler_log import AutoscalerLog
-from fairlead.world.controllers.daemonset import daemon_pod
-from fairlead.world.controllers.objects import (
+from fairlead.world.controllers.writes import Again, Delete, Emit, Obj, Patch, View, Write
+from fairlead.world.expected_nodes import Expected, named
+from fairlead.world.mirror import Mirror
+from fairlead.world.objects import (
     annotations_of,
     controller_of,
     finished,
@@ -29,14 +34,8 @@ from fairlead.world.controllers.objects import (
     split_key,
     terminating,
 )
-from fairlead.world.controllers.writes import Again, Delete, Emit, Obj, Patch, View, Write
-from fairlead.world.expected import Expected, named
-from fairlead.world.mirror import Mirror
-from fairlead.world.packing import Packing, Sandbox, sandbox
 from fairlead.world.pools import Pools
 from fairlead.world.scheduler import unschedulable
-
-__all__ = ["TO_BE_DELETED", "Autoscaler", "Pacing"]
 
 TO_BE_DELETED = "ToBeDeletedByClusterAutoscaler"
 _COMPONENT = "cluster-autoscaler"
@@ -120,14 +119,14 @@ class Autoscaler:
         return [_SCAN]
 
     def reconcile(self, view: View, key: str, now: datetime) -> list[Write]:
-        """More nodes for those who wait, fewer where nobody is."""
+        """More nodes for pending pods, fewer where nodes are idle."""
         if self._due is not None and now < self._due:
             return [Again(self._due)]
         self._due = None
         self._give_up(now)
         looks: list[datetime] = []
         templates = self._expected.look(view, now)
-        with sandbox(self._mirror.snapshot) as box:
+        with sandbox(self._mirror.ranking) as box:
             writes = self._scale_up(_Look(view, now, box, templates), looks)
         writes += self._scale_down(view, [self._pools.groups[name] for name in templates], now, looks)
         for group in self._pools.groups:
@@ -216,7 +215,7 @@ class Autoscaler:
         # What runs on every node takes its part of each new one.
         for owner in look.view.all("DaemonSet"):
             daemon = daemon_pod(owner, node)
-            if daemon is not None and box.snapshot.fits(box.snapshot.class_of(daemon), slot):
+            if daemon is not None and rules.fits(box.snapshot, box.snapshot.class_of(daemon), slot):
                 box.place(daemon, slot)
         return slot
 
@@ -244,7 +243,7 @@ class Autoscaler:
             return ("max node group size reached",)
         mark = look.box.mark()
         slot = self._open(look, group, f"{group}-template-{mark}")
-        verdicts = look.box.snapshot.verdicts(look.box.snapshot.class_of(convert(pod, Pod)))
+        verdicts = rules.verdicts(look.box.snapshot, look.box.snapshot.class_of(convert(pod, Pod)))
         rule, reasons = verdicts.rule(slot), tuple(str(reason) for reason in verdicts.reasons(slot))
         look.box.back_to(mark)
         if reasons:
@@ -312,7 +311,7 @@ class Autoscaler:
 
 
 def _wants_room(pod: Obj) -> bool:
-    # Who was promised a place on a node (by preemption) needs no new one.
+    # A pod that was promised a place on a node (by preemption) needs no new one.
     promised = (pod.get("status") or {}).get("nominatedNodeName")
     return unschedulable(pod) and not (promised or terminating(pod) or pod["spec"].get("nodeName"))
 

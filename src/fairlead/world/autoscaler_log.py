@@ -1,4 +1,4 @@
-"""What the autoscaler logs, in Cluster Autoscaler's words: evidence for whoever wonders why no node comes.
+"""What the autoscaler logs, in Cluster Autoscaler's words: evidence of why no node comes.
 
 As there, the same is said again on every look. The oldest lines go when there are too many.
 """
@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from fairlead.nodegroups.aws import AutoScalingGroup
-
-__all__ = ["AutoscalerLog"]
 
 _KEPT = 10_000
 

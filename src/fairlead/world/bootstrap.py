@@ -14,10 +14,9 @@ if TYPE_CHECKING:
     from fairlead.world.api import Api
     from fairlead.world.store import Object
 
-__all__ = ["IMMORTAL", "empty_namespace", "finalize_namespace", "populate"]
 
 IMMORTAL = frozenset({"default", "kube-public", "kube-system"})
-"""Namespaces that nobody may delete."""
+"""Namespaces that may not be deleted."""
 
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _PRIORITIES = (
@@ -77,7 +76,7 @@ def empty_namespace(api: Api, namespace: Object) -> Removal:
 
 
 def finalize_namespace(api: Api, name: str) -> None:
-    """Remove a terminating namespace once it is empty and nobody's finalizer holds it."""
+    """Remove a terminating namespace once it is empty and no finalizer holds it."""
     namespace = api.store.get(NAMESPACES, "", name)
     if namespace is None or namespace.get("status", {}).get("phase") != "Terminating":
         return

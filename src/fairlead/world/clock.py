@@ -1,6 +1,6 @@
 """Time for the embedded cluster: the wall's, or a virtual one that jumps to the next thing to do.
 
-Nothing in the cluster reads the operating system's clock; everybody is handed one of these two. A
+Nothing in the cluster reads the operating system's clock; each part is handed one of these two. A
 timer's callback runs on the thread of its clock and must not block. Equal times run in the order in
 which they were asked for, which is what makes a virtual run repeatable to the byte.
 """
@@ -13,8 +13,6 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
-
-__all__ = ["EPOCH", "Clock", "Timer", "VirtualClock", "WallClock"]
 
 # Where virtual time starts unless told otherwise: a whole second, as Kubernetes' timestamps need.
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -64,7 +62,7 @@ class Clock(Protocol):
 class VirtualClock:
     """Stands still while anything is being done and jumps straight to the next timer.
 
-    `step` runs what is due next; whoever owns the clock (`World`) calls it in a loop. An hour in which
+    `step` runs what is due next; the clock's owner (`World`) calls it in a loop. An hour in which
     little happens costs as little as what happens in it.
 
     >>> clock, said = VirtualClock(), []
@@ -117,7 +115,7 @@ class WallClock:
     """The operating system's time, with timers on the running asyncio loop.
 
     `now` is the wall time at construction plus the monotonic time since, so it never goes back when
-    somebody sets the machine's clock. Timers die with their loop: cancel what you no longer want, a
+    the machine's clock is set. Timers die with their loop: cancel what you no longer want, a
     closed loop runs nothing.
     """
 

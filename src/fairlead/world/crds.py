@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fairlead.world.answers import forbidden
+from fairlead.world.api_errors import forbidden
 from fairlead.world.deletion import DeleteOptions, Removal
 from fairlead.world.schema.resources import CRDS, Registry, Resource, Served
 from fairlead.world.store import Change, Object, Store
@@ -14,14 +14,6 @@ from fairlead.world.store import Change, Object, Store
 if TYPE_CHECKING:
     from fairlead.world.api import Api
 
-__all__ = [
-    "check_definition",
-    "empty_definition",
-    "finalize_definition",
-    "follow_crds",
-    "held_by_its_objects",
-    "served_by",
-]
 
 _CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 

@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from fairlead.world.answers import bad_request, conflict
+from fairlead.world.api_errors import bad_request, conflict
+from fairlead.world.objects import parse_time, stamp
 from fairlead.world.schema.resources import NAMESPACES, PODS, Resource
 from fairlead.world.store import Object
-from fairlead.world.timestamps import parse, stamp
-
-__all__ = ["DeleteOptions", "Deletion", "Removal", "is_finished", "plan_deletion"]
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
@@ -31,7 +29,6 @@ class DeleteOptions:
     uid: str | None = None
     rv: str | None = None
     dry_run: bool = False
-    user: str = "system:admin"
 
     def check(self, resource: Resource, item: Object) -> None:
         """409 in the API server's words when a precondition does not hold."""
@@ -84,7 +81,7 @@ def plan_deletion(resource: Resource, item: Object, options: DeleteOptions, now:
         elif held:
             if grace_s is None or grace_s >= held:
                 return Deletion(None, False)  # only a shorter grace changes anything
-            until = parse(metadata["deletionTimestamp"]) + timedelta(seconds=grace_s - held)
+            until = parse_time(metadata["deletionTimestamp"]) + timedelta(seconds=grace_s - held)
             if until < now:
                 until, grace_s = now, min(grace_s, 1)
             metadata["deletionTimestamp"] = stamp(until)
@@ -121,7 +118,7 @@ def is_finished(item: Object) -> bool:
 def _grace_of(pod: Object, asked_s: int | None) -> int:
     spec = pod["spec"]
     if not spec.get("nodeName") or pod.get("status", {}).get("phase") in ("Failed", "Succeeded"):
-        return 0  # nobody runs it, nobody needs time
+        return 0  # no kubelet runs it, so it needs no time
     grace = asked_s if asked_s is not None else spec.get("terminationGracePeriodSeconds", 30)
     return 1 if grace < 0 else int(grace)
 

@@ -11,10 +11,8 @@ import secrets
 import uuid
 from typing import Protocol
 
-__all__ = ["CountedIds", "IdSource", "RandomIds"]
-
 # What generateName draws from: no vowels and no look-alikes, so that no words appear.
-_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
 
 class IdSource(Protocol):
@@ -36,7 +34,7 @@ class RandomIds:
 
     def suffix(self) -> str:
         """Five random characters."""
-        return "".join(secrets.choice(_ALPHABET) for _ in range(5))
+        return "".join(secrets.choice(ALPHABET) for _ in range(5))
 
 
 class CountedIds:
@@ -58,7 +56,7 @@ class CountedIds:
 
     def suffix(self) -> str:
         """The next suffix."""
-        return "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in self._next()[:5])
+        return "".join(ALPHABET[byte % len(ALPHABET)] for byte in self._next()[:5])
 
     def _next(self) -> bytes:
         self._drawn += 1

@@ -2,7 +2,7 @@
 
 Heartbeats cost nothing: a node is alive until `kill` says otherwise, and the node lifecycle
 controller asks here (`last_heartbeat`) instead of reading a Lease every few seconds. On the wall
-clock Leases are renewed as well, for those who look.
+clock Leases are renewed as well, for their readers.
 """
 
 from __future__ import annotations
@@ -11,27 +11,37 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from fairlead.engine.requests import PODS as POD_COUNT
-from fairlead.engine.requests import allocatable, requests_of, usage_of
+from fairlead.engine.snapshot.requests import PODS as POD_COUNT
+from fairlead.engine.snapshot.requests import allocatable, requests_of
 from fairlead.kube.decode import convert
+from fairlead.kube.duration import seconds
 from fairlead.kube.node import Node
 from fairlead.kube.pod import Pod
-from fairlead.world import pod_status
-from fairlead.world.controllers.objects import (
+from fairlead.world.controllers.writes import (
+    Again,
+    Create,
+    Delete,
+    Emit,
+    Obj,
+    Patch,
+    View,
+    Write,
+    status_writes,
+)
+from fairlead.world.objects import (
+    annotations_of,
     condition,
+    controller_of,
     finished,
     key_of,
     labels_of,
+    micro_stamp,
+    new_condition,
     parse_time,
     split_key,
     stamp,
     terminating,
-    with_status,
 )
-from fairlead.world.controllers.writes import Again, Create, Delete, Emit, Obj, Patch, Update, View, Write
-from fairlead.world.timestamps import micro_stamp
-
-__all__ = ["Kubelet", "Pace"]
 
 _LEASES = "kube-node-lease"
 _LEASE_S = 40
@@ -88,7 +98,7 @@ class Kubelet:
         self._unready[node] = why
 
     def last_heartbeat(self, node: str) -> datetime | None:
-        """When a silent node was last heard of; None for one that is alive."""
+        """Last heartbeat of a silent node; None for one that is alive."""
         return self._silent.get(node)
 
     # What it does by itself
@@ -139,11 +149,7 @@ class Kubelet:
         missing = {label: value for label, value in wanted.items() if label not in labels_of(node)}
         if missing:
             return [Patch(node, {"metadata": {"labels": missing}})]
-        status = self._node_status(node, now)
-        writes: list[Write] = []
-        if status != (node.get("status") or {}):
-            writes.append(Update(with_status(node, status), "status"))
-        return [*writes, *self._lease(view, node, now)]
+        return [*status_writes(node, self._node_status(node, now)), *self._lease(view, node, now)]
 
     def _node_status(self, node: Obj, now: datetime) -> Obj:
         name = node["metadata"]["name"]
@@ -158,18 +164,10 @@ class Kubelet:
             if before is not None and before["status"] == value and before.get("reason") == reason:
                 conditions.append(before)
                 continue
-            at = stamp(now)
-            since = before["lastTransitionTime"] if before is not None and before["status"] == value else at
-            conditions.append(
-                {
-                    "type": kind,
-                    "status": value,
-                    "lastHeartbeatTime": at,
-                    "lastTransitionTime": since,
-                    "reason": reason,
-                    "message": message,
-                }
-            )
+            said = new_condition(kind, value, reason, message, now, lastHeartbeatTime=stamp(now))
+            if before is not None and before["status"] == value:
+                said["lastTransitionTime"] = before["lastTransitionTime"]
+            conditions.append(said)
         ours = [kind for kind, *_ in _HEALTH]
         conditions += [each for each in old.get("conditions") or () if each["type"] not in ours]
         return {
@@ -225,11 +223,10 @@ class Kubelet:
         if not status.get("startTime"):
             if (why := self._misfit(view, pod, node)) is not None:
                 reason, message = why
-                said = with_status(pod, pod_status.refused(pod, reason, message, now))
-                return [Update(said, "status"), Emit(pod, reason, message, self.name, "Warning")]
+                event = Emit(pod, reason, message, self.name, "Warning")
+                return [*status_writes(pod, _refused(pod, reason, message, now)), event]
             if self._pace.start > timedelta():
-                said = with_status(pod, pod_status.accepted(pod, host_ip, now))
-                return [Update(said, "status"), Again(now + self._pace.start)]
+                return status_writes(pod, _accepted(pod, host_ip, now), [now + self._pace.start])
             return self._run(pod, host_ip, now)
         if status.get("phase") == "Pending":
             due = parse_time(status["startTime"]) + self._pace.start
@@ -240,12 +237,12 @@ class Kubelet:
         self._pods_started += 1
         number = self._pods_started
         pod_ip = f"10.{128 + number // 65536 % 128}.{number // 256 % 256}.{number % 256}"
-        return [Update(with_status(pod, pod_status.running(pod, host_ip, pod_ip, now)), "status")]
+        return status_writes(pod, _running(pod, host_ip, pod_ip, now))
 
     def _keep(self, pod: Obj, host_ip: str, now: datetime) -> list[Write]:
         # A pod that runs: it may finish, be out of time, or become ready.
         looks = []
-        end = pod_status.ends_at(pod, self._pace.job)
+        end = _ends_at(pod, self._pace.job)
         if end is not None and end <= now:
             return self._exit(pod, now)
         limit_s = pod["spec"].get("activeDeadlineSeconds")
@@ -253,24 +250,18 @@ class Kubelet:
             deadline = parse_time(pod["status"]["startTime"]) + timedelta(seconds=limit_s)
             if deadline <= now:
                 message = "Pod was active on the node longer than the specified deadline"
-                over = pod_status.ended(pod, now, 137, reason="DeadlineExceeded", message=message)
-                return [Update(with_status(pod, over), "status")]
+                over = _ended(pod, now, 137, reason="DeadlineExceeded", message=message)
+                return status_writes(pod, over)
             looks.append(deadline)
-        ready = pod_status.ready_at(pod, now)
+        ready = _ready_at(pod, now)
         looks += [at for at in (end, ready) if at is not None and at > now]
-        status = pod_status.running(pod, host_ip, pod["status"].get("podIP", ""), now)
-        writes: list[Write] = []
-        if status != pod["status"]:
-            writes.append(Update(with_status(pod, status), "status"))
-        if looks:
-            writes.append(Again(min(looks)))
-        return writes
+        return status_writes(pod, _running(pod, host_ip, pod["status"].get("podIP", ""), now), looks)
 
     def _exit(self, pod: Obj, now: datetime) -> list[Write]:
-        code = pod_status.exit_code(pod)
+        code = _exit_code(pod)
         if code != 0 and pod["spec"].get("restartPolicy") == "OnFailure":
-            return [Update(with_status(pod, pod_status.restarted(pod, now, code)), "status")]
-        return [Update(with_status(pod, pod_status.ended(pod, now, code)), "status")]
+            return status_writes(pod, _restarted(pod, now, code))
+        return status_writes(pod, _ended(pod, now, code))
 
     def _end(self, pod: Obj, now: datetime) -> list[Write]:
         meta = pod["metadata"]
@@ -281,8 +272,8 @@ class Kubelet:
             return [Again(due)]
         writes: list[Write] = []
         if not finished(pod) and meta.get("finalizers"):
-            # Who holds the pod back (a Job) waits for the phase; others only for it to be gone.
-            writes.append(Update(with_status(pod, pod_status.stopped(pod, now)), "status"))
+            # An owner that holds the pod back (a Job) waits for the phase; others only for it to be gone.
+            writes += status_writes(pod, _stopped(pod, now))
         if grace or not meta.get("finalizers"):
             writes.append(Delete(pod, grace_s=0))
         return writes
@@ -312,7 +303,7 @@ class Kubelet:
         meta = pod["metadata"]
         held = self._usage.get(meta["uid"])
         if held is None or held[0] != meta.get("generation", 0):
-            held = (meta.get("generation", 0), usage_of(convert(pod, Pod)).amounts)
+            held = (meta.get("generation", 0), requests_of(convert(pod, Pod), use_status=True).amounts)
             self._usage[meta["uid"]] = held
         return held[1]
 
@@ -352,3 +343,262 @@ def _node_info(name: str) -> Obj:
         "osImage": "fairlead world",
         "systemUUID": "",
     }
+
+
+# What a pod may say about how it wants to be played.
+RUN_FOR = "fairlead.dev/run-for"
+EXIT_CODE = "fairlead.dev/exit-code"
+READY_AFTER = "fairlead.dev/ready-after"
+
+
+def _duration(text: str) -> timedelta | None:
+    """A duration as a pod's annotation spells it; None when it is not one."""
+    try:
+        return timedelta(seconds=seconds(text))
+    except ValueError:
+        return None
+
+
+def _refused(pod: Obj, reason: str, message: str, now: datetime) -> Obj:
+    """The kubelet will not run this pod."""
+    kept = [c for c in (pod.get("status") or {}).get("conditions") or () if c["type"] == "PodScheduled"]
+    return {
+        **_base(pod),
+        "phase": "Failed",
+        "reason": reason,
+        "message": message,
+        "startTime": stamp(now),
+        **({"conditions": kept} if kept else {}),
+    }
+
+
+def _accepted(pod: Obj, host_ip: str, now: datetime) -> Obj:
+    """The pod is this kubelet's; its containers are being created."""
+    waiting = {"waiting": {"reason": "ContainerCreating"}}
+    status: Obj = {
+        **_base(pod),
+        "phase": "Pending",
+        "hostIP": host_ip,
+        "hostIPs": [{"ip": host_ip}],
+        "startTime": stamp(now),
+        "conditions": _conditions(
+            pod,
+            now,
+            {
+                "PodReadyToStartContainers": ("False", "", ""),
+                "Initialized": ("True", "", ""),
+                "Ready": _unready(pod),
+                "ContainersReady": _unready(pod),
+            },
+        ),
+        "containerStatuses": _containers(pod, waiting),
+    }
+    return _with_init(pod, status, now)
+
+
+def _running(pod: Obj, host_ip: str, pod_ip: str, now: datetime) -> Obj:
+    """The containers run; whether they are ready is up to the pod's own `READY_AFTER`."""
+    before = pod.get("status") or {}
+    ready = _ready_at(pod, now)
+    is_ready = ready is not None and ready <= now
+    state = {"running": {"startedAt": _started(pod) or stamp(now)}}
+    fine, gates = ("True", "", ""), _gates_open(pod)
+    ip = host_ip if pod["spec"].get("hostNetwork") else pod_ip
+    status: Obj = {
+        **_base(pod),
+        "phase": "Running",
+        "hostIP": host_ip,
+        "hostIPs": [{"ip": host_ip}],
+        "podIP": ip,
+        "podIPs": [{"ip": ip}],
+        "startTime": before.get("startTime") or stamp(now),
+        "conditions": _conditions(
+            pod,
+            now,
+            {
+                "PodReadyToStartContainers": fine,
+                "Initialized": fine,
+                "Ready": _unready(pod) if not is_ready else fine if gates else _GATED,
+                "ContainersReady": fine if is_ready else _unready(pod),
+            },
+        ),
+        "containerStatuses": _containers(pod, state, ready=is_ready),
+    }
+    return _with_init(pod, status, now)
+
+
+def _ready_at(pod: Obj, now: datetime) -> datetime | None:
+    """When a running pod becomes ready; None for never."""
+    asked = annotations_of(pod).get(READY_AFTER)
+    started = _started(pod)
+    begin = parse_time(started) if started is not None else now
+    if asked is None:
+        return begin
+    delay = _duration(asked)
+    return None if delay is None else begin + delay
+
+
+def _ends_at(pod: Obj, job_run: timedelta) -> datetime | None:
+    """When a running pod's containers exit by themselves; None for never.
+
+    A Job's pods run for `job_run`; `RUN_FOR` says otherwise, for any pod.
+    """
+    asked = annotations_of(pod).get(RUN_FOR)
+    if asked is not None:
+        length = _duration(asked)
+    else:
+        held = controller_of(pod)
+        length = job_run if held is not None and held["kind"] == "Job" else None
+    started = _started(pod)
+    if length is None or started is None:
+        return None
+    return parse_time(started) + length
+
+
+def _exit_code(pod: Obj) -> int:
+    """With what the pod's containers exit."""
+    text = annotations_of(pod).get(EXIT_CODE, "0")
+    return int(text) if text.isdigit() else 0
+
+
+def _ended(pod: Obj, now: datetime, code: int, *, reason: str = "", message: str = "") -> Obj:
+    """All containers exited with `code`, and are not restarted."""
+    before = pod.get("status") or {}
+    done = code == 0
+    state = _exited(pod, now, code, "Completed" if done else "Error")
+    over = ("False", "PodCompleted" if done else "PodFailed", "")
+    return {
+        **before,
+        "phase": "Succeeded" if done else "Failed",
+        "observedGeneration": pod["metadata"].get("generation", 0),
+        **({"reason": reason} if reason else {}),
+        **({"message": message} if message else {}),
+        "conditions": _conditions(
+            pod, now, {"PodReadyToStartContainers": ("False", "", ""), "Ready": over, "ContainersReady": over}
+        ),
+        "containerStatuses": _containers(pod, state),
+    }
+
+
+def _restarted(pod: Obj, now: datetime, code: int) -> Obj:
+    """All containers exited with `code` and were started again."""
+    before = pod.get("status") or {}
+    at = stamp(now)
+    last = _exited(pod, now, code, "Error")
+    return {
+        **before,
+        "containerStatuses": [
+            {
+                **each,
+                "restartCount": each.get("restartCount", 0) + 1,
+                "state": {"running": {"startedAt": at}},
+                "lastState": last,
+            }
+            for each in before.get("containerStatuses") or ()
+        ],
+    }
+
+
+def _exited(pod: Obj, now: datetime, code: int, reason: str) -> Obj:
+    ended_at = stamp(now)
+    started_at = _started(pod) or ended_at
+    said = {"exitCode": code, "reason": reason, "startedAt": started_at, "finishedAt": ended_at}
+    return {"terminated": said}
+
+
+def _stopped(pod: Obj, now: datetime) -> Obj:
+    """Deleted, the containers exited on the signal."""
+    return _ended(pod, now, 143)
+
+
+_GATED = ("False", "ReadinessGatesNotReady", 'the status of pod readiness gates is not "True"')
+
+
+def _base(pod: Obj) -> Obj:
+    # What others wrote and a kubelet keeps.
+    before = pod.get("status") or {}
+    kept = {
+        name: before[name]
+        for name in ("qosClass", "nominatedNodeName", "resourceClaimStatuses")
+        if name in before
+    }
+    return {**kept, "observedGeneration": pod["metadata"].get("generation", 0)}
+
+
+def _started(pod: Obj) -> str | None:
+    for each in (pod.get("status") or {}).get("containerStatuses") or ():
+        run = (each.get("state") or {}).get("running")
+        if run:
+            return str(run["startedAt"])
+    return None
+
+
+def _unready(pod: Obj) -> tuple[str, str, str]:
+    names = [each["name"] for each in pod["spec"]["containers"]]
+    return "False", "ContainersNotReady", f"containers with unready status: [{' '.join(names)}]"
+
+
+def _gates_open(pod: Obj) -> bool:
+    gates = pod["spec"].get("readinessGates") or ()
+    return all((condition(pod, gate["conditionType"]) or {}).get("status") == "True" for gate in gates)
+
+
+def _conditions(pod: Obj, now: datetime, wanted: dict[str, tuple[str, str, str]]) -> list[Obj]:
+    generation = pod["metadata"].get("generation", 0)
+    result = []
+    for kind, (status, reason, message) in wanted.items():
+        old = condition(pod, kind)
+        since = old["lastTransitionTime"] if old is not None and old["status"] == status else stamp(now)
+        entry: Obj = {"type": kind, "status": status, "lastProbeTime": None, "lastTransitionTime": since}
+        if generation:
+            entry["observedGeneration"] = generation
+        if reason:
+            entry["reason"] = reason
+        if message:
+            entry["message"] = message
+        result.append(entry)
+    kept = [c for c in (pod.get("status") or {}).get("conditions") or () if c["type"] not in wanted]
+    return [*result, *kept]
+
+
+def _containers(pod: Obj, state: Obj, *, ready: bool = False) -> list[Obj]:
+    before = (pod.get("status") or {}).get("containerStatuses") or ()
+    restarts = {each["name"]: each.get("restartCount", 0) for each in before}
+    return [
+        _container(each, state, ready=ready, restarts=restarts.get(each["name"], 0))
+        for each in pod["spec"]["containers"]
+    ]
+
+
+def _container(spec: Obj, state: Obj, *, ready: bool, restarts: int) -> Obj:
+    status: Obj = {
+        "name": spec["name"],
+        "image": spec.get("image", ""),
+        "imageID": "",
+        "ready": ready,
+        "started": "running" in state,
+        "restartCount": restarts,
+        "state": state,
+        "lastState": {},
+    }
+    if resources := spec.get("resources"):
+        status["resources"] = resources
+        if resources.get("requests"):
+            status["allocatedResources"] = resources["requests"]
+    return status
+
+
+def _with_init(pod: Obj, status: Obj, now: datetime) -> Obj:
+    init = pod["spec"].get("initContainers")
+    if not init:
+        return status
+    at = stamp(now)
+    over = {"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": at, "finishedAt": at}}
+    on = {"running": {"startedAt": at}}
+    before = {c["name"]: c for c in (pod.get("status") or {}).get("initContainerStatuses") or ()}
+    status["initContainerStatuses"] = [
+        before.get(c["name"])
+        or _container(c, on if c.get("restartPolicy") == "Always" else over, ready=True, restarts=0)
+        for c in init
+    ]
+    return status

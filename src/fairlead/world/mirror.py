@@ -1,19 +1,17 @@
 """The store as the engine sees it: one snapshot, kept up to date change by change.
 
 The default scheduler and the autoscaler share it. It knows kube-scheduler's rules only: no scheduler
-name counts as Fairlead's, so one-pod-per-node and other rules of our own do not exist here. Neither
-of them preempts, so when a pod started is not kept up to date.
+name counts as Fairlead's, so one-pod-per-node and other rules of our own do not exist here.
 """
 
 from __future__ import annotations
 
+from fairlead.engine.planning.room import Room
 from fairlead.engine.snapshot.snapshot import KINDS, Snapshot
 from fairlead.errors import BadObject
 from fairlead.kube.decode import convert
 from fairlead.world.store import Change, Object, Store
 from fairlead.world.view import kind_of
-
-__all__ = ["Mirror"]
 
 
 class Mirror:
@@ -21,6 +19,8 @@ class Mirror:
 
     def __init__(self, store: Store) -> None:
         self.snapshot = Snapshot(scheduler_names=())
+        self.room = Room(self.snapshot)
+        self.ranking = self.room.ranking
         self.refused: dict[tuple[str, str], BadObject] = {}
         for resource in store.resources():
             for item in store.list(resource):
@@ -72,6 +72,7 @@ def _matters(old: Object, new: Object) -> bool:
         old["spec"] != new["spec"]
         or before.get("labels") != after.get("labels")
         or before.get("deletionTimestamp") != after.get("deletionTimestamp")
+        or was.get("startTime") != now.get("startTime")  # of equal victims the latest goes
         or (was.get("phase") in ("Succeeded", "Failed")) != (now.get("phase") in ("Succeeded", "Failed"))
         or _given(old) != _given(new)
     )

@@ -13,33 +13,28 @@ from datetime import UTC, datetime, timedelta
 
 import structlog
 
-from fairlead.engine.rebalance import Move, Wait
-from fairlead.engine.rebalancer import KINDS, Rebalancer
-from fairlead.errors import ApiError, BadObject, NotFound
+from fairlead.engine.rebalance.rebalance import Move, Wait
+from fairlead.engine.rebalance.rebalancer import KINDS, Rebalancer
+from fairlead.errors import ApiError, NotFound
 from fairlead.kube.decode import convert
+from fairlead.kube.meta import Object
 from fairlead.kube.pod import Pod
-from fairlead.policy.admission import patched
-from fairlead.policy.demands import alike
-from fairlead.policy.fallback import Deletion
-from fairlead.policy.groups import GroupKey, group_of, member_of
-from fairlead.policy.ledger import Ledger
-from fairlead.policy.marks import Marks
-from fairlead.policy.model import PlacementPolicy
-from fairlead.policy.placing import Placing, place, place_alone
-from fairlead.policy.rule import Tiers
-from fairlead.policy.workloads import Workload, workload_of
+from fairlead.policy.decide.admission import patched, tier_to_try
+from fairlead.policy.groups.member import GroupKey, Place
+from fairlead.policy.rule.model import PlacementPolicy
+from fairlead.policy.slots.ledger import Ledger
+from fairlead.policy.slots.placing import Placing, place, place_alone
+from fairlead.policy.tiers.fallback import Deletion
+from fairlead.policy.tiers.marks import Marks
 from fairlead.world.admission import AdmissionRequest
-from fairlead.world.api import Api, DeleteOptions
-from fairlead.world.clock import Clock, Timer
+from fairlead.world.api import DeleteOptions
 from fairlead.world.controllers.writes import Obj
-from fairlead.world.events import promised
-from fairlead.world.schema.resources import PODS, Resource
-from fairlead.world.store import Change
-from fairlead.world.view import kind_of
-
-__all__ = ["Done", "Placement"]
+from fairlead.world.follower import Follower
+from fairlead.world.schema.resources import PODS
 
 _log = structlog.get_logger()
+
+_OURS = ("fairlead",)  # pods of our own scheduler choose among the tiers there
 
 _PAUSE = timedelta(seconds=1)  # between two looks: watches are not instant either
 
@@ -52,35 +47,23 @@ class Done:
     what: Move | Deletion
 
 
-class Placement:
-    """Give `admit` to the world as a hook, then `attach` it; `done` tells what it did.
+class Placement(Follower):
+    """Give `admit` to the world as a hook, then `attach` it; `done` tells what it did."""
 
-    Invariant: after `attach`, whatever the store has told the machine knows.
-    """
+    kinds = KINDS
+    pause = timedelta(seconds=1)  # watches are not instant either
 
     def __init__(self, policies: Iterable[PlacementPolicy]) -> None:
         self.policies = tuple(policies)
-        self.machine = Rebalancer()
+        self.machine = Rebalancer(_OURS)
         self.machine.use(self.policies)
         self.marks = {policy.name: Marks(policy.spec.fallback.cool_down_s) for policy in self.policies}
         self.done: list[Done] = []
         self.waits: tuple[Wait, ...] = ()
         self.active = True
         """Whether fallback and rebalancing take place; admission always does."""
-        self._ledgers: dict[GroupKey, Ledger] = {}
+        self.ledgers: dict[GroupKey, Ledger] = {}
         self._numbers = 0
-        self._api: Api | None = None
-        self._clock: Clock | None = None
-        self._timer: Timer | None = None
-
-    def attach(self, api: Api, clock: Clock) -> None:
-        """Follow a cluster from now on."""
-        self._api, self._clock = api, clock
-        for resource in api.store.resources():
-            for item in api.store.list(resource):
-                self._seen(resource, item)
-        api.store.subscribe(self._changed)
-        self._look_at(clock.now())
 
     @property
     def moves(self) -> list[Done]:
@@ -93,102 +76,65 @@ class Placement:
         """The hook: a new pod with its place."""
         if request.operation != "CREATE" or request.resource != PODS or request.subresource:
             return None
-        if request.object is None or self._clock is None:
+        if request.object is None or not self.attached:
             return None
         pod = convert(request.object, Pod)
-        workload = workload_of(pod, self.machine, request.namespace)
-        policy = self.machine.policies.governing(workload, pod.metadata.labels)
-        if policy is None:
+        place = self.machine.index.place(pod.metadata, request.namespace)
+        if place is None:
             return None
-        return patched(request.object, policy, self._place(policy, workload, pod), workload)
+        return patched(request.object, place.policy, self._place(place, pod), place.workload, _OURS)
 
-    def _place(self, policy: PlacementPolicy, workload: Workload, pod: Pod) -> Placing:
-        now, marks = self._now(), self.marks[policy.name]
-        key = group_of(policy, workload, pod.metadata.labels)
+    def _place(self, where: Place, pod: Pod) -> Placing:
+        policy, workload, key = where.policy, where.workload, where.key
+        now, marks = self._now, self.marks[policy.name]
         skipped, crowded = self.machine.fits.steers(policy.name, pod, marks)
-        # Who may go to further tiers as it is tells nothing of its own.
-        steered = workload.recreated and not workload.job
-        tried = frozenset(tier for tier, _ in marks if steered and marks.may_probe(tier, now))
-        tried -= self.machine.fits.closed_to(policy.name, pod)
+        tiers = self.machine.index.tiers(where, pod.metadata.labels, coming=True)
         if key.alone:
-            return place_alone(policy, workload, Tiers(policy.spec.tiers), unavailable=skipped)
+            return place_alone(policy, workload, tiers, unavailable=skipped, crowded=crowded)
         self._numbers += 1
         token = f"{self._numbers:016x}"
-        tiers, ledger = self._ledger(policy, workload, key, pod, now)
-        after, placing = place(
-            ledger,
-            policy,
-            workload,
-            tiers,
-            token=token,
-            now=now,
-            unavailable=skipped - tried,
-            crowded=crowded,
-        )
-        name = policy.spec.tiers[placing.choice.tier].name if placing.choice.tier is not None else ""
-        if name in tried:
-            self.marks[policy.name] = marks.claim_probe(name, token, now) or marks
-        self._ledgers[key] = after
+        known = self.ledgers.get(key) or Ledger(key)
+        ledger = known.observe(self.machine.index.members(key), tiers, now)
+
+        def take(unavailable: frozenset[str]) -> tuple[Ledger, Placing]:
+            return place(
+                ledger,
+                policy,
+                workload,
+                tiers,
+                token=token,
+                now=now,
+                unavailable=unavailable,
+                crowded=crowded,
+            )
+
+        after, placing = take(skipped)
+        closed = self.machine.fits.closed_to(policy.name, pod)
+        tried = tier_to_try(where, placing.choice, marks, closed, now) if skipped else ""
+        claimed = marks.claim_probe(tried, token, now) if tried else None
+        if claimed is not None:
+            self.marks[policy.name] = claimed
+            after, placing = take(skipped - {tried})
+        self.ledgers[key] = after
         self.machine.keep(after)
         return placing
 
-    def _ledger(
-        self, policy: PlacementPolicy, workload: Workload, key: GroupKey, pod: Pod, now: float
-    ) -> tuple[Tiers, Ledger]:
-        """The group's ledger as its pods have it now."""
-        members = []
-        live = [(workload, pod.metadata.labels)]
-        for other in self.machine.pods():
-            of = workload_of(other, self.machine)
-            if of.namespace == key.namespace and group_of(policy, of, other.metadata.labels) == key:
-                members.append(member_of(policy, other, of, self.machine.labels_of_node))
-                if not members[-1].leaving:
-                    live.append((of, other.metadata.labels))
-        tiers = self.machine.tiers_for(policy, key.namespace, alike(live))
-        held = {name for member in members for name in (member.token, member.uid)}
-        known = self._ledgers.get(key) or Ledger(key)
-        gone = [entry.token for entry in known.entries if entry.pod and entry.token not in held]
-        return tiers, known.observe(members, tiers, now, gone=gone)
-
     # Following
 
-    def _changed(self, change: Change) -> None:
-        kind = kind_of(change.resource)
-        if kind == "Event" and change.type != "DELETED":
-            self._heard(change.object)
-        if kind not in KINDS:
-            return
-        meta = change.object["metadata"]
-        if change.type == "DELETED":
-            self.machine.gone(kind, meta.get("namespace", ""), meta["name"], meta["uid"])
-        else:
-            self._seen(change.resource, change.object)
-        assert self._clock is not None
-        self._look_at(self._clock.now() + _PAUSE)
+    def _seen(self, kind: str, thing: Object) -> None:
+        self.machine.seen(kind, thing, self._now)
 
-    def _seen(self, resource: Resource, item: Obj) -> None:
-        kind = kind_of(resource)
-        if kind not in KINDS:
-            return
-        try:
-            self.machine.seen(kind, convert(item, KINDS[kind]), self._now())
-        except BadObject as error:
-            _log.warning("object cannot be used", error=str(error))
+    def _gone(self, kind: str, namespace: str, name: str, uid: str) -> None:
+        pod = self.machine.index.get(f"{namespace}/{name}") if kind == "Pod" else None
+        self.machine.gone(kind, namespace, name, uid)
+        if pod is not None and (ledger := self.ledgers.get(pod.key)) is not None:
+            self.ledgers[pod.key] = ledger.gone([pod.member.token, pod.member.uid])
 
-    def _heard(self, event: Obj) -> None:
-        if uid := promised(event):
-            self.machine.promised(uid, self._now())
-
-    def _look_at(self, at: datetime) -> None:
-        assert self._clock is not None
-        if self._timer is not None and self._timer.pending:
-            if self._timer.at <= at:
-                return
-            self._timer.cancel()
-        self._timer = self._clock.call_at(at, self._turn)
+    def _promised(self, uid: str) -> None:
+        self.machine.promised(uid, self._now)
 
     def _turn(self) -> None:
-        now = self._now()
+        now = self._now
         if not self.active:
             return
         wakes: list[float | None] = []
@@ -210,7 +156,6 @@ class Placement:
             self._look_at(datetime.fromtimestamp(max(due, now) + 1.0, UTC))
 
     def _delete(self, deletion: Deletion, now: float) -> None:
-        assert self._api is not None
         namespace, _, name = deletion.pod.partition("/")
         try:
             self._api.delete(PODS, name, namespace, DeleteOptions(uid=deletion.uid))
@@ -219,9 +164,8 @@ class Placement:
         self.done.append(Done(now, deletion))
 
     def _evict(self, move: Move, now: float) -> None:
-        assert self._api is not None
         namespace, _, name = move.pod.partition("/")
-        # Told first: the store tells of the eviction before it returns.
+        # Recorded first: the store reports the eviction before it returns.
         self.machine.sent(move, now)
         try:
             self._api.evict(name, namespace, {"deleteOptions": {"preconditions": {"uid": move.uid}}})
@@ -230,6 +174,3 @@ class Placement:
             self.machine.refused(move, now)
             return
         self.done.append(Done(now, move))
-
-    def _now(self) -> float:
-        return self._clock.now().timestamp() if self._clock is not None else 0.0

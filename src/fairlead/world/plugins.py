@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairlead.world.answers import forbidden
+from fairlead.world.api_errors import forbidden
 from fairlead.world.schema.resources import (
     PERSISTENT_VOLUME_CLAIMS,
     PODS,
@@ -21,8 +21,6 @@ from fairlead.world.schema.resources import (
 )
 from fairlead.world.services import allocate
 from fairlead.world.store import Store
-
-__all__ = ["admit_create", "admit_update"]
 
 Object = dict[str, Any]
 

@@ -1,6 +1,6 @@
 """The cloud behind the node groups: brings each group to its target, a boot time later.
 
-Who sets targets (an autoscaler, a test) does not make nodes; this does, and replaces those that are
+An autoscaler or a test sets targets but makes no nodes; this does, and replaces those that are
 taken away. A group may be short of supply (spot): what cannot be had is waited for. A group may stand on an
 Auto Scaling group of an AWS account: then that says how many nodes there may be, and no other thing about
 them: what boots is what the group is.
@@ -16,10 +16,8 @@ import msgspec
 
 from fairlead.nodegroups import GROUP_LABEL, NodeGroup, node_of
 from fairlead.nodegroups.aws import AutoScalingGroup, CloudState
-from fairlead.world.controllers.objects import labels_of
 from fairlead.world.controllers.writes import Again, Create, Obj, View, Write
-
-__all__ = ["Order", "Pools"]
+from fairlead.world.objects import labels_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +33,7 @@ class Order:
 class Pools:
     """Targets, orders and supply of all groups. Invariant: nodes there + orders = target, after a look.
 
-    `wake` is called with a group's name when somebody changed what it should be.
+    `wake` is called with a group's name when its target changed.
     """
 
     name = "cloud"

@@ -34,13 +34,11 @@ from fairlead.world.controllers.writes import (
     Update,
     Write,
 )
-from fairlead.world.recorder import Recorder
+from fairlead.world.events import Recorder
 from fairlead.world.schema.resources import MUTATING_WEBHOOKS
 from fairlead.world.store import Change
 from fairlead.world.subresources import stage_bind
 from fairlead.world.view import StoreView, kind_of
-
-__all__ = ["Runner"]
 
 _log = structlog.get_logger()
 
@@ -289,7 +287,7 @@ class Runner:
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         wait_s = min(_LAST_RETRY_S, _FIRST_RETRY_S * 2 ** min(failures, 30))
-        # Conflicts and vanished objects are daily business; an object that nobody can read is not.
+        # Conflicts and vanished objects are daily business; an object that cannot be read is not.
         if isinstance(error, BadObject) or error.code not in (404, 409):
             _log.info(
                 "cannot go on for now",
@@ -302,7 +300,7 @@ class Runner:
 
 
 def _already_so(write: Write, error: ApiError) -> bool:
-    # Who wants an object gone does not mind that it is, or that another one has its name by now.
+    # For a deletion it is no error that the object is gone, or that another one has its name by now.
     return isinstance(write, Delete) and (error.code == 404 or "UID in the precondition" in error.message)
 
 

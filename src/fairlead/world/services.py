@@ -8,8 +8,6 @@ from typing import Any
 from fairlead.world.schema.resources import SERVICES
 from fairlead.world.store import Store
 
-__all__ = ["allocate"]
-
 Object = dict[str, Any]
 
 _FIRST_NODE_PORT, _LAST_NODE_PORT = 30000, 32767

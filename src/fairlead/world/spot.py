@@ -13,11 +13,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from fairlead.errors import BadInput
-from fairlead.world.controllers.objects import labels_of
 from fairlead.world.controllers.writes import Again, Delete, Emit, Obj, Patch, View, Write
+from fairlead.world.objects import labels_of
 from fairlead.world.pools import Pools
-
-__all__ = ["INTERRUPTION", "Notice", "SpotMarket", "Supply", "read_trace"]
 
 # On a node that will be taken away, until it is.
 INTERRUPTION = "fairlead.dev/interruption"
@@ -68,7 +66,7 @@ def _changes(data: Iterable[int], gap: timedelta) -> Iterator[Supply]:
 class SpotMarket:
     """Sets the supply of node groups over time and takes away what is beyond it.
 
-    `notice` is how long before its end a node is told: it is cordoned and tainted, then gone. `stop`
+    `notice` is how long before its end a node gets its notice: it is cordoned and tainted, then gone. `stop`
     silences a node's kubelet: nothing on it runs from then on. A group's supply may be given per zone
     (`zone`); then only nodes of that zone are taken for it.
     """

@@ -16,8 +16,6 @@ from typing import Any, Literal
 from fairlead.errors import ApiError
 from fairlead.world.schema.resources import PODS, Resource
 
-__all__ = ["Change", "Object", "Store", "gone"]
-
 Object = dict[str, Any]
 """A Kubernetes object as JSON gives it. Read-only once stored."""
 
@@ -62,7 +60,7 @@ def gone(rv: int, oldest: int) -> ApiError:
     return ApiError.of(410, "Expired", f"too old resource version: {rv} ({oldest})")
 
 
-_ENCODED = 1000  # latest changes that keep their encoded frames; a watcher further behind encodes anew
+_ENCODED = 1000  # latest changes that keep their encoded frames; a watcher further behind encodes again
 
 
 class _Shelf:

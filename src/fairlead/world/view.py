@@ -13,8 +13,6 @@ from fairlead.errors import NotFound
 from fairlead.world.schema.resources import BUILTIN, PODS, Registry, Resource
 from fairlead.world.store import Change, Object, Store
 
-__all__ = ["StoreView", "kind_of"]
-
 _BUILT_IN = {served.resource: served.resource.kind for served in BUILTIN if served.group is None}
 
 

@@ -27,22 +27,20 @@ from fairlead.world.clock import Clock, VirtualClock
 from fairlead.world.controllers import standard
 from fairlead.world.controllers.node_lifecycle import NODE_GRACE
 from fairlead.world.controllers.writes import Controller, Obj
-from fairlead.world.http.kubeconfig import write_kubeconfig
-from fairlead.world.http.server import Server, serve
+from fairlead.world.events import Recorder
+from fairlead.world.extender import Extender
+from fairlead.world.http.server import Server, serve, write_kubeconfig
 from fairlead.world.http.webhooks import Webhooks
 from fairlead.world.ids import CountedIds, IdSource, RandomIds
 from fairlead.world.kubelet import Kubelet, Pace
 from fairlead.world.mirror import Mirror
 from fairlead.world.pools import Pools
-from fairlead.world.recorder import Recorder
 from fairlead.world.runner import Runner
 from fairlead.world.scheduler import Scheduler
 from fairlead.world.spot import SpotMarket
 from fairlead.world.store import Store
 
 _log = structlog.get_logger()
-
-__all__ = ["NotReached", "Serving", "World"]
 
 
 class NotReached(FairleadError):  # noqa: N818 (the hierarchy reads as what happened)
@@ -55,8 +53,9 @@ class World:
     `controllers` None is kube-controller-manager's set (`controllers.standard`); `autoscaler` None
     leaves node groups at their desired size; `account` is the AWS account behind them, where one is: all
     that the autoscaler then knows of a group without nodes. `pace` says how fast pods start and stop,
-    `notice` how early spot nodes are told, `node_grace` how long a silent node is believed in. Two worlds
-    that are given the same things in the same order go through the same history, byte for byte.
+    `notice` how early spot nodes get their notice, `node_grace` how long a silent node is believed in.
+    `extender` is asked by the scheduler. Two worlds that are given the same things in the same order go
+    through the same history, byte for byte.
     """
 
     def __init__(
@@ -75,6 +74,7 @@ class World:
         events: bool = True,
         ids: IdSource | None = None,
         hooks: Iterable[Hook] = (),
+        extender: Extender | None = None,
     ) -> None:
         self.clock: Clock = clock or VirtualClock()
         virtual = isinstance(self.clock, VirtualClock)
@@ -87,13 +87,16 @@ class World:
         parts: list[Controller] = [
             *(standard(self.kubelet.last_heartbeat, node_grace) if controllers is None else controllers)
         ]
-        self.scheduler = Scheduler(self.mirror.snapshot) if scheduler else None
+        self.scheduler = Scheduler(self.mirror.room, extender=extender) if scheduler else None
         if self.scheduler is not None:
             parts.append(self.scheduler)
         parts += [self.kubelet, self.pools, self.spot]
         self.autoscaler = None if autoscaler is None else Autoscaler(self.pools, self.mirror, autoscaler)
         if self.autoscaler is not None:
             parts.append(self.autoscaler)
+        self.extender = extender
+        if extender is not None:
+            extender.attach(self.api, self.clock)
         self.runner = Runner(self.api, self.clock, parts, Recorder(self.api, self.clock, enabled=events))
         self.pools.wake = lambda group: self.runner.enqueue(self.pools.name, group)
         self.spot.wake = lambda key: self.runner.enqueue(self.spot.name, key)
@@ -221,6 +224,8 @@ class World:
         """Let go of the store and all timers."""
         self.runner.close()
         self.mirror.close()
+        if self.extender is not None:
+            self.extender.close()
 
 
 class Serving:
@@ -274,6 +279,6 @@ class Serving:
 
 
 def _report(life: asyncio.Task[None]) -> None:
-    # Whoever waits for something to happen in a cluster that broke should at least read why.
+    # A caller that waits for something to happen in a cluster that broke should at least read why.
     if not life.cancelled() and (error := life.exception()) is not None:
         _log.error("the cluster broke", error=repr(error), exc_info=error)

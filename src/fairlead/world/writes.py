@@ -9,23 +9,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from fairlead.errors import ApiError
-from fairlead.world import answers, plugins
+from fairlead.world import api_errors, plugins
 from fairlead.world.crds import check_definition
-from fairlead.world.patches.apply import release_changed
+from fairlead.world.objects import stamp
+from fairlead.world.patches import release_changed
 from fairlead.world.schema import names, structural
-from fairlead.world.schema.kinds import strategy_of
+from fairlead.world.schema.kinds import Strategy, strategy_of
 from fairlead.world.schema.pods import resized
 from fairlead.world.schema.resources import NAMESPACES, NODES, Resource, Served
-from fairlead.world.schema.shape import Misfit, shaped
-from fairlead.world.schema.strategy import CUSTOM, Strategy
+from fairlead.world.schema.shape import Misfit, copy_json, shaped
 from fairlead.world.schema.types import struct_of, table
 from fairlead.world.store import Object
-from fairlead.world.timestamps import stamp
 
 if TYPE_CHECKING:
     from fairlead.world.api import Api
 
-__all__ = ["finish_create", "finish_update", "may_create_on_update", "prepare_create", "prepare_update"]
 
 Writing = Literal["put", "patch", "apply"]
 """How an update came: some answers depend on it."""
@@ -36,7 +34,7 @@ _SYSTEM_FIELDS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGrac
 
 def may_create_on_update(served: Served) -> bool:
     """Whether a PUT of an object that does not exist creates it."""
-    return _strategy(served).create_on_update
+    return strategy_of(served).create_on_update
 
 
 def prepare_create(api: Api, served: Served, item: Object, namespace: str) -> Object:
@@ -48,13 +46,13 @@ def prepare_create(api: Api, served: Served, item: Object, namespace: str) -> Ob
         raise _unreadable(served, misfit) from misfit
     metadata = new["metadata"]
     if metadata.get("resourceVersion"):
-        raise answers.bare(500, "resourceVersion should not be set on objects to be created")
+        raise api_errors.bare(500, "resourceVersion should not be set on objects to be created")
     for field in (*_SYSTEM_FIELDS, "selfLink", "resourceVersion"):
         metadata.pop(field, None)
     if resource.namespaced:
         held = metadata.get("namespace")
         if held and namespace and held != namespace:
-            raise answers.bad_request(
+            raise api_errors.bad_request(
                 "the namespace of the provided object does not match the namespace sent on the request"
             )
         metadata["namespace"] = namespace or held or "default"
@@ -63,19 +61,19 @@ def prepare_create(api: Api, served: Served, item: Object, namespace: str) -> Ob
         metadata.pop("namespace", None)
     if served.custom:
         check_definition(api.store, resource, metadata.get("name", ""))
-    _strategy(served).default(new)
+    strategy_of(served).default(new)
     plugins.admit_create(api.store, resource, new)
     return new
 
 
 def finish_create(api: Api, served: Served, new: Object, *, changed: bool) -> Object:
     """The object as it is stored; `changed` says that admission replaced it."""
-    resource, strategy = served.resource, _strategy(served)
+    resource, strategy = served.resource, strategy_of(served)
     if changed:
         try:
             new = _copy(served, new)
         except Misfit as misfit:
-            raise answers.internal(f"admission left an object that cannot be read: {misfit}") from misfit
+            raise api_errors.internal(f"admission left an object that cannot be read: {misfit}") from misfit
         strategy.default(new)
         plugins.admit_create(api.store, resource, new)
     if "status" in served.subresources:
@@ -89,7 +87,7 @@ def finish_create(api: Api, served: Served, new: Object, *, changed: bool) -> Ob
     strategy.on_create(new)
     _validate(served, strategy, new, None)
     if api.store.get(resource, metadata.get("namespace", ""), metadata["name"]) is not None:
-        error = answers.already_exists(resource, metadata["name"])
+        error = api_errors.already_exists(resource, metadata["name"])
         if generated:
             error.message = (
                 f"{error.message}, the server was not able to generate a unique name for the object"
@@ -108,12 +106,12 @@ def prepare_update(
     except Misfit as misfit:
         if how == "put":
             raise _unreadable(served, misfit) from misfit
-        raise answers.patch_misfit(str(misfit)) from misfit
+        raise api_errors.patch_misfit(str(misfit)) from misfit
     metadata, held = new["metadata"], old["metadata"]
     _check_identity(resource, metadata, held, how)
-    if how == "put" and not metadata.get("resourceVersion") and not _strategy(served).unconditional_update:
-        problem = answers.invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
-        raise answers.invalid(resource, held["name"], [problem])
+    if how == "put" and not metadata.get("resourceVersion") and not strategy_of(served).unconditional_update:
+        problem = api_errors.invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
+        raise api_errors.invalid(resource, held["name"], [problem])
     for field in _SYSTEM_FIELDS:
         if field in held:
             metadata[field] = held[field]
@@ -123,7 +121,7 @@ def prepare_update(
     metadata["resourceVersion"] = held["resourceVersion"]
     if "namespace" in held:
         metadata["namespace"] = held["namespace"]
-    _strategy(served).default(new)
+    strategy_of(served).default(new)
     plugins.admit_update(resource, new, old)
     new = _keep(served, new, old, subresource)
     if how != "apply":
@@ -135,7 +133,7 @@ def finish_update(
     api: Api, served: Served, new: Object, old: Object, subresource: str, *, changed: bool
 ) -> Object:
     """The object as it is stored, or `old` itself when nothing differs."""
-    strategy = _strategy(served)
+    strategy = strategy_of(served)
     if changed:
         new = prepare_update(api, served, new, old, subresource, how="apply")
     if strategy.generation and subresource != "status" and _counts(strategy, new, old):
@@ -146,7 +144,7 @@ def finish_update(
 
 
 def _release(served: Served, new: Object, old: Object) -> None:
-    struct = None if served.custom else struct_of(served.resource, served.storage_version)
+    struct = struct_of(served)
     new["metadata"].pop("managedFields", None)
     release_changed(new, old, struct or "")
 
@@ -156,17 +154,13 @@ def _clear_status(served: Served, new: Object) -> None:
     if served.resource == NODES:
         return
     new.pop("status", None)
-    struct = None if served.custom else struct_of(served.resource, served.storage_version)
+    struct = struct_of(served)
     if struct is not None and "status" in table().types[struct]:
         new["status"] = shaped(table().types[struct]["status"].type, {})
 
 
-def _strategy(served: Served) -> Strategy:
-    return CUSTOM if served.custom else strategy_of(served.resource)
-
-
 def _copy(served: Served, item: Any) -> Object:
-    struct = None if served.custom else struct_of(served.resource, served.storage_version)
+    struct = struct_of(served)
     if struct is not None:
         new = shaped(struct, item)
     else:
@@ -182,20 +176,11 @@ def _copy(served: Served, item: Any) -> Object:
 
 def _unreadable(served: Served, misfit: Misfit) -> ApiError:
     kind, version = served.resource.kind, served.storage_version
-    return answers.bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {misfit}')
-
-
-def copy_json(value: Any) -> Any:
-    """A deep copy of plain JSON data."""
-    if isinstance(value, dict):
-        return {key: copy_json(member) for key, member in value.items()}
-    if isinstance(value, list | tuple):
-        return [copy_json(member) for member in value]
-    return value
+    return api_errors.bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {misfit}')
 
 
 def _keep(served: Served, new: Object, old: Object, subresource: str) -> Object:
-    strategy = _strategy(served)
+    strategy = strategy_of(served)
     if subresource == "status":
         kept = {**old, "metadata": new["metadata"], "status": new.get("status", {})}
         if served.custom:
@@ -219,7 +204,7 @@ def _check_namespace(api: Api, resource: Resource, metadata: Object) -> None:
     name = metadata["namespace"]
     namespace = api.store.get(NAMESPACES, "", name)
     if namespace is None:
-        raise answers.not_found(NAMESPACES, name)
+        raise api_errors.not_found(NAMESPACES, name)
     if namespace.get("status", {}).get("phase") == "Terminating":
         why = f"unable to create new content in namespace {name} because it is being terminated"
         cause: Object = {
@@ -227,26 +212,26 @@ def _check_namespace(api: Api, resource: Resource, metadata: Object) -> None:
             "message": f"namespace {name} is being terminated",
             "field": "metadata.namespace",
         }
-        raise answers.forbidden(resource, metadata.get("name", ""), why, [cause])
+        raise api_errors.forbidden(resource, metadata.get("name", ""), why, [cause])
 
 
 def _check_identity(resource: Resource, metadata: Object, held: Object, how: Writing) -> None:
     name = held["name"]
     if metadata.get("name", name) != name:
-        raise answers.bad_request(
+        raise api_errors.bad_request(
             f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})"
         )
     if metadata.get("namespace", held.get("namespace")) != held.get("namespace"):
-        raise answers.bad_request(
+        raise api_errors.bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
         )
     if metadata.get("uid", held["uid"]) != held["uid"]:
         if how == "put":
-            raise answers.wrong_uid(resource, held, metadata["uid"])
-        problem = answers.invalid_value("metadata.uid", metadata["uid"], "field is immutable")
-        raise answers.invalid(resource, name, [problem])
+            raise api_errors.wrong_uid(resource, held, metadata["uid"])
+        problem = api_errors.invalid_value("metadata.uid", metadata["uid"], "field is immutable")
+        raise api_errors.invalid(resource, name, [problem])
     if metadata.get("resourceVersion") not in (None, "", held["resourceVersion"]):
-        raise answers.conflict(resource, name)
+        raise api_errors.conflict(resource, name)
 
 
 def _name(api: Api, resource: Resource, metadata: Object) -> bool:
@@ -274,10 +259,10 @@ def _validate(
     elif served.schema:
         errors += structural.check(served.schema, new)
     if errors:
-        raise answers.invalid(served.resource, new["metadata"].get("name", ""), errors)
+        raise api_errors.invalid(served.resource, new["metadata"].get("name", ""), errors)
 
 
-def _check_finalizers(metadata: Object, held: Object) -> list[answers.FieldError]:
+def _check_finalizers(metadata: Object, held: Object) -> list[api_errors.FieldError]:
     if not held.get("deletionTimestamp"):
         return []
     added = [name for name in metadata.get("finalizers") or () if name not in (held.get("finalizers") or ())]
@@ -288,7 +273,7 @@ def _check_finalizers(metadata: Object, held: Object) -> list[answers.FieldError
         "no new finalizers can be added if the object is being deleted, found new finalizers "
         f"[]string{{{shown}}}"
     )
-    return [answers.field_forbidden("metadata.finalizers", why)]
+    return [api_errors.field_forbidden("metadata.finalizers", why)]
 
 
 def _counts(strategy: Strategy, new: Object, old: Object) -> bool:

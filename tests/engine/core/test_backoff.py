@@ -45,5 +45,5 @@ def test_held_units_that_want_company_are_not_tried_again_for_every_lower_pod_th
     )
     world.add(*(pod(f"low{index:02}", memory=f"{index + 1}Mi", priority=1) for index in range(20)))
     assert len(world.bound) == 20
-    lines = [world.core.service.queue.line_of(f"pod:uid-default-high{index}") for index in range(4)]
+    lines = [world.core._service.queue.line_of(f"pod:uid-default-high{index}") for index in range(4)]
     assert max(line.attempts for line in lines) <= 3

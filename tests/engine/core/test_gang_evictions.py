@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairlead.engine.cluster import Cluster
+from fairlead.engine.ask.cluster import Cluster
 from fairlead.engine.core.actions import BindPod, EvictPod, ReleasePod, SparePod
 from fairlead.engine.core.events import BindFailed, EvictFailed, Gone
-from fairlead.engine.settings import Settings
+from fairlead.engine.planning.settings import Settings
 from support.cluster_of import Running, running, seen
 from support.units import node, pod, pod_group
 
@@ -39,13 +39,13 @@ def begun(**settings: float) -> tuple[Running, str, str]:
     world.tell(seen(pod("high", 1, priority=9)))
     for evict in evictions(world):
         assert world.core.confirms(evict, sending=True)
-    near = {"n0": "a", "n1": "b"}[world.core.state.room.nominations["default/high"].node]
+    near = {"n0": "a", "n1": "b"}[world.core.report.promised()["default/high"]]
     return world, near, {"a": "b", "b": "a"}[near]
 
 
 def test_an_eviction_is_over_when_its_last_members_are_gone_at_once():
     world, _, _ = begun()
-    gangs = world.core.state.gangs
+    gangs = world.core._state.gangs
     assert gangs.has_begun("default/g")
     world.tell(seen(member("a2")), world.gone("default/a"), world.gone("default/b"), seen(member("b2")))
     assert not gangs.evicted
@@ -91,14 +91,14 @@ def test_an_eviction_that_does_not_end_in_time_is_taken_back_and_what_is_left_he
     world.settle(world.tell(world.gone(f"default/{near}")))
     world.tell(EvictFailed(f"default/{far}", f"uid-default-{far}", "429"))
     world.after(29)
-    assert world.core.state.gangs.has_begun("default/g")
+    assert world.core._state.gangs.has_begun("default/g")
     world.after(31)
-    assert not world.core.state.gangs.evicted
+    assert not world.core._state.gangs.evicted
     number = len(world.log)
     world.after(60)
     assert evictions(world, number) == []
     assert world.released == []
-    assert world.core.state.gangs.get("default/g").latched
+    assert world.core.report.gang("default/g").latched
 
 
 def test_no_member_of_higher_priority_is_evicted_when_an_eviction_is_asked_for_again():
@@ -121,7 +121,7 @@ def test_a_unit_that_waits_for_one_member_does_not_take_the_rest_when_the_first_
     assert {evict.pod for evict in evictions(world)} == {"default/a", "default/b"}
     world.tell(seen(pod("other", 1, priority=5)))
     world.tell(world.gone("default/high"))
-    assert world.core.state.gangs.evicted == {}
+    assert world.core._state.gangs.evicted == {}
     assert not any(map(world.core.confirms, evictions(world)))
     assert set(world.after(30).bound) == {"default/a", "default/b"}
 
@@ -154,7 +154,7 @@ def test_a_release_that_is_refused_does_not_count_as_a_start():
             if isinstance(action, ReleasePod | EvictPod):
                 world.tell(EvictFailed(action.pod, action.uid, "a webhook says no"))
     assert any(isinstance(action, ReleasePod) for action in world.log)
-    assert not world.core.state.gangs.get("default/g").latched
+    assert not world.core.report.gang("default/g").latched
 
 
 def test_a_gang_of_bare_pods_of_which_one_is_marked_leaves_whole_after_a_restart():
@@ -188,7 +188,7 @@ def test_a_gang_of_bare_pods_that_was_begun_here_has_not_started_however_long_it
     world.tell(Gone("Node", "", "n0"), Gone("Node", "", "n1"))
     world.after(60)
     world.add(member("a", owner=None, on=world.bound["default/a"], started=100)).after(60)
-    assert not world.core.state.gangs.get("default/g").latched
+    assert not world.core.report.gang("default/g").latched
 
 
 def test_a_mark_on_a_member_that_is_done_takes_no_other_along_after_a_restart():
@@ -251,7 +251,7 @@ def test_a_member_that_heals_is_not_kept_out_by_a_reservation_of_its_own_priorit
     members = [member("a", on="n0"), member("b", on="n1")]
     world = running(None, node("n0", 2), node("n1", 2), *members, pod("x", on="n0"), pod("y", on="n1"))
     world.add(pod("old", 2, created=90)).after(700)
-    (kept,) = world.core.state.room.reservations[0].nodes
+    (kept,) = world.core.report.reservations()[0].nodes
     lost = {"n0": "a", "n1": "b"}[kept]
     world.settle(world.tell(world.gone(f"default/{lost}"), seen(member("c", created=world.now))))
     assert "default/c" in world.bound
@@ -268,7 +268,7 @@ def test_a_gang_that_waits_for_its_victims_may_vanish_at_once():
     world.tell(*(seen(member(name, priority=9)) for name in "ab"))
     assert len(evictions(world)) == 2
     world.tell(world.gone("default/a"), world.gone("default/b"))
-    assert world.core.state.room.nominations == {}
+    assert world.core.report.promised() == {}
     assert not any(map(world.core.confirms, evictions(world)))
 
 
@@ -300,4 +300,4 @@ def test_a_refusal_after_the_first_member_was_granted_does_not_take_the_eviction
     assert world.core.confirms(second, sending=True)
     # The watch has not shown yet that the first one leaves.
     world.tell(EvictFailed(second.pod, second.uid, "429"))
-    assert world.core.state.gangs.has_begun("default/g")
+    assert world.core._state.gangs.has_begun("default/g")

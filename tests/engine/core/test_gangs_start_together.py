@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.engine.settings import Settings
+from fairlead.engine.planning.settings import Settings
 from support.cluster_of import Running, running
 from support.units import node, pod, pod_group, workload
 

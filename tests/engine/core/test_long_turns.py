@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fairlead.engine.core.core import Core
-from fairlead.engine.core.turns import AT_ONCE
+from fairlead.engine.core.serving import AT_ONCE
 from support.cluster_of import seen
 from support.units import EPOCH, node, pod
 
@@ -36,7 +36,7 @@ def steps(core: Core, arriving: list[dict]) -> list[tuple[int, int]]:
     """By step, how much work it said it did and how many actions came of it."""
     found, before = [], 0
     for work in core.turn([seen(each) for each in arriving], NOW):
-        done = len(core.service.actions)
+        done = len(core._service.actions)
         found.append((work, done - before))
         before = done
     return found

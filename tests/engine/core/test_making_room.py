@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from fairlead.engine.core.actions import BindPod, EvictPod, NominatePod
+from fairlead.engine.core.actions import BindPod, EvictPod, NominatePod, decision
 from fairlead.engine.core.events import EvictFailed
 from fairlead.engine.core.evictions import Evictions, Wait
-from fairlead.engine.priority import PriorityAnnotation
-from fairlead.engine.settings import Settings
-from fairlead.engine.units import pod_unit
-from fairlead.engine.victims import Victim
+from fairlead.engine.planning.priority import PriorityAnnotation
+from fairlead.engine.planning.settings import Settings
+from fairlead.engine.planning.units import pod_unit
+from fairlead.engine.planning.victims import Victim
 from fairlead.kube.selectors import LabelSelector
 from support.cluster_of import Running, running, seen
 from support.units import EPOCH, budget, node, pod, pod_group, typed
@@ -53,10 +53,10 @@ def test_past_the_timeout_everything_is_released():
         node("n", cpu=1), pod("low", on="n", priority=1), pod("high", priority=9), preemption_timeout_s=30
     )
     world.tell()
-    assert world.core.state.room.nominations
+    assert world.core.report.promised()
     world.now += 31
     actions = world.tell()
-    assert NominatePod("default/high", "uid-default-high", "") in actions
+    assert NominatePod("default/high", "uid-default-high", "") in map(decision, actions)
 
 
 def test_lower_units_cannot_take_the_room_that_is_being_made():
@@ -116,6 +116,27 @@ def test_a_pod_that_can_never_be_evicted_is_spared_and_another_chosen():
     ).after(20)
     assert world.evicted == ["default/low", "default/mid"]
     assert world.bound == {"default/high": "m", "default/low": "n"}
+
+
+def test_a_nomination_is_taken_back_though_one_of_the_same_node_was_before():
+    world = Running(Settings())
+    low, mid = pod("low", on="n", priority=1), pod("mid", on="n", priority=2)
+    world.tell(*map(seen, (node("n", cpu=2), low, mid, pod("high", priority=5))))
+    world.tell(EvictFailed("default/low", world.pods["default/low"].metadata.uid, final=True))
+    world.now += 5
+    world.tell()
+    assert nominated(world) == ["n", "", "n"]
+    # The watch shows all of that as one change.
+    world.binds_fail = lambda bind: True
+    world.settle([action for action in world.log if isinstance(action, NominatePod)][-1:])
+    world.remove("mid").after(2)
+    world.add(node("n", cpu=1)).after(30)
+    assert nominated(world) == ["n", "", "n", ""]
+    assert world.pods["default/high"].status.nominated_node_name == ""
+
+
+def nominated(world: Running) -> list[str]:
+    return [action.node for action in world.log if isinstance(action, NominatePod)]
 
 
 def test_budgets_hold_across_preemptors_of_one_moment():
@@ -211,7 +232,7 @@ def test_a_promise_that_no_longer_holds_is_taken_back_at_once():
         pod("high", priority=9),
     )
     world.add(node("n", cpu=1, unschedulable=True))
-    assert NominatePod("default/high", "uid-default-high", "") in world.log
+    assert NominatePod("default/high", "uid-default-high", "") in map(decision, world.log)
     world.after(15)
     assert world.evicted == ["default/low", "default/mid"]
     assert world.remove("mid").after(15).bound["default/high"] == "m"
@@ -278,7 +299,7 @@ def test_two_units_of_equal_priority_make_room_on_one_node_at_once():
     world.tell(seen(pod("a", priority=9)), seen(pod("b", priority=9)))
     asked = [action for action in world.actions if isinstance(action, EvictPod)]
     assert sorted(evict.pod for evict in asked) == ["default/x", "default/y"]
-    assert set(world.core.state.room.nominations) == {"default/a", "default/b"}
+    assert set(world.core.report.promised()) == {"default/a", "default/b"}
     assert all(world.core.confirms(evict, sending=True) for evict in asked)
 
 
@@ -286,7 +307,7 @@ def test_a_nomination_is_kept_while_preempted_pods_leave_the_node():
     leaving = pod("low", 2, on="n", terminating=True)
     leaving["status"]["conditions"] = [{"type": "fairlead.dev/Evicted", "status": "True", "reason": "Pod"}]
     world = running(None, node("n", cpu=2), leaving, pod("high", 2, priority=9, nominated="n"))
-    assert [one.node for one in world.core.state.room.nominations.values()] == ["n"]
+    assert list(world.core.report.promised().values()) == ["n"]
     assert not [action for action in world.log if isinstance(action, NominatePod)]
 
 
@@ -315,7 +336,7 @@ def test_a_node_is_searched_again_when_another_pod_under_a_budget_is_on_it():
 
 def test_a_wait_is_over_only_when_no_victim_is_left_on_the_units_node_though_others_hang_elsewhere():
     high, near, late, far = (typed(pod(name)) for name in ("high", "near", "late", "far"))
-    unit = pod_unit(high, 9, Settings().order)
+    unit = pod_unit(high, Settings().order)
     slots = ((near, 0), (late, 0), (far, 1))
     victims = {one.metadata.uid: Victim(one, 0, 0.0, slot) for one, slot in slots}
     waits = Evictions()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from fairlead.engine.ask.objects import remains
 from fairlead.engine.core.actions import HoldPod, Say
 from fairlead.engine.core.events import Gone, Unread
-from fairlead.engine.objects import remains
-from fairlead.engine.settings import Settings
+from fairlead.engine.planning.settings import Settings
 from support.cluster_of import Running, running, seen
 from support.units import node, pod, workload
 
@@ -61,7 +61,7 @@ def test_the_pod_itself_is_told_once():
 def test_the_gang_starts_whole_when_it_can_be_read_at_last():
     world = waiting(minimum=3).add(pod("c", gang="g", minimum=3))
     assert sorted(world.bound) == ["default/a", "default/b", "default/c"]
-    assert list(world.core.state.problems()) == []
+    assert list(world.core.report.problems()) == []
 
 
 def test_when_it_is_gone_a_counted_gang_starts_without_it_and_a_declared_one_waits_for_another():
@@ -69,7 +69,7 @@ def test_when_it_is_gone_a_counted_gang_starts_without_it_and_a_declared_one_wai
     counted, declared = waiting(), waiting(minimum=3)
     for world in (counted, declared):
         world.settle(world.tell(gone))
-        assert list(world.after(10).core.state.problems()) == []
+        assert list(world.after(10).core.report.problems()) == []
     assert sorted(counted.bound) == ["default/a", "default/b"]
     assert declared.holds()["default/a"].message == "gang default/g: 2 of 3 members are there"
 
@@ -90,7 +90,7 @@ def test_a_gang_that_has_enough_does_not_wait_for_it():
 def test_the_pods_of_other_schedulers_are_not_ours_to_complain_about():
     world = running(None, node("n"))
     assert world.tell(unread(scheduler="another")) == []
-    assert list(world.core.state.problems()) == []
+    assert list(world.core.report.problems()) == []
 
 
 def test_one_that_could_be_read_before_stays_as_it_was():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.engine.settings import Settings
+from fairlead.engine.planning.settings import Settings
 from support.cluster_of import Running, running
 from support.units import node, pod
 
@@ -14,9 +14,9 @@ def gang(size: int, **more) -> list[dict]:
 def test_after_ten_minutes_nodes_are_kept_for_the_oldest_held_unit():
     world = running(None, node("n", cpu=1), node("m", cpu=1), pod("a", on="n"), pod("b", on="m"), *gang(2))
     world.after(400)
-    assert world.core.state.room.reservations == {}
+    assert world.core.report.reservations() == {}
     world.after(200)
-    (reservation,) = world.core.state.room.reservations.values()
+    (reservation,) = world.core.report.reservations().values()
     assert reservation.nodes == ("m", "n")
     world.remove("a").add(pod("small", created=650)).after(30)
     assert "default/small" not in world.bound
@@ -46,7 +46,7 @@ def test_a_large_gang_is_not_starved_by_an_endless_stream_of_small_units():
 def test_who_ends_before_the_reservation_is_needed_may_use_it():
     busy = pod("busy", on="n", activeDeadlineSeconds=2000, started=0)
     world = running(None, node("n", cpu=2), busy, pod("big", 2), pod("x", 2, priority=-1)).after(610)
-    (reservation,) = [one for one in world.core.state.room.reservations.values() if one.priority == 0]
+    (reservation,) = [one for one in world.core.report.reservations().values() if one.priority == 0]
     assert reservation.ready_at is not None
     world.add(pod("long", created=700), pod("short", created=701, activeDeadlineSeconds=60)).after(5)
     assert set(world.bound) == {"default/busy", "default/short"}
@@ -66,8 +66,8 @@ def test_one_reservation_per_priority():
         pod("b", 2, memory="1Gi", created=1),
         pod("c", 2, priority=-3, preemptionPolicy="Never"),
     ).after(700)
-    assert sorted(world.core.state.room.reservations) == [-3, 0]
-    assert world.core.state.room.reservations[0].unit == "pod:uid-default-a"
+    assert sorted(world.core.report.reservations()) == [-3, 0]
+    assert world.core.report.reservations()[0].unit == "pod:uid-default-a"
 
 
 def test_a_reservation_ends_with_its_unit():
@@ -80,7 +80,7 @@ def test_a_reservation_ends_with_its_unit():
 def test_a_unit_that_could_never_fit_reserves_nothing():
     world = Running(Settings())
     world.add(node("n", cpu=2), pod("huge", 64), pod("busy", on="n")).after(700)
-    assert world.core.state.room.reservations == {}
+    assert world.core.report.reservations() == {}
 
 
 def stream_past(world: Running, started: str, *, step_s: float = 30.0, elsewhere: bool = False) -> int | None:
@@ -125,11 +125,11 @@ def test_a_reservation_survives_changes_of_other_nodes():
 def test_a_reservation_is_kept_while_its_unit_is_in_backoff():
     busy = [pod("a", 2, on="n"), pod("b", on="m"), pod("c", on="m")]
     world = running(None, node("n", cpu=2), node("m", cpu=2), *busy, *gang(4, created=50)).after(600)
-    (reservation,) = world.core.state.room.reservations.values()
+    (reservation,) = world.core.report.reservations().values()
     # Room for two of four, then for three: the gang is tried and held, then helped again while it rests.
     world.remove("a").remove("b")
     world.add(node("far", cpu=1, taints=[TAINT]))
-    assert world.core.state.room.reservations == {0: reservation}
+    assert world.core.report.reservations() == {0: reservation}
     assert "default/s" not in world.add(pod("s", created=world.now)).bound
 
 
@@ -137,7 +137,7 @@ def test_a_reservation_is_made_while_its_unit_is_in_backoff():
     busy = [pod("a", 2, on="n"), pod("b", on="m"), pod("c", on="m")]
     world = running(None, node("n", cpu=2), node("m", cpu=2), *busy, *gang(4, created=50)).after(540)
     world.remove("a").after(9.5).remove("b").after(1)
-    assert [one.nodes for one in world.core.state.room.reservations.values()] == [("m", "n")]
+    assert [one.nodes for one in world.core.report.reservations().values()] == [("m", "n")]
 
 
 def test_a_reservation_moves_when_its_unit_can_no_longer_fit_on_its_nodes():
@@ -145,9 +145,9 @@ def test_a_reservation_moves_when_its_unit_can_no_longer_fit_on_its_nodes():
     world = running(
         None, node("n", cpu=2), node("m", cpu=4), *busy, pod("c", 2, on="m"), pod("big", 2)
     ).after(610)
-    (reservation,) = world.core.state.room.reservations.values()
+    (reservation,) = world.core.report.reservations().values()
     (kept,) = reservation.nodes
     other = "m" if kept == "n" else "n"
     world.add(node(kept, cpu=1)).after(5)
-    (reservation,) = world.core.state.room.reservations.values()
+    (reservation,) = world.core.report.reservations().values()
     assert reservation.nodes == (other,)

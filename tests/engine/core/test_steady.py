@@ -9,7 +9,7 @@ import pytest
 
 from fairlead.engine.core.actions import BindPod, HoldPod
 from fairlead.engine.core.events import BindFailed
-from fairlead.engine.settings import Settings
+from fairlead.engine.planning.settings import Settings
 from support.cluster_of import Running, running, seen
 from support.units import node, pod
 
@@ -105,14 +105,14 @@ def test_company_wakes_those_who_want_it():
 
 def test_an_event_that_cannot_help_leaves_the_unit_alone():
     world = running(None, node("n", cpu=1), pod("a", 2))
-    line = next(iter(world.core.service.queue.lines()))
+    line = next(iter(world.core._service.queue.lines()))
     world.add(pod("small", "100m")).remove("small")
     assert line.attempts == 1
 
 
 def test_equal_pods_cost_one_attempt():
     world = running(None, node("n", cpu=1), *(pod(f"p{index}", 2) for index in range(50)))
-    (line,) = world.core.service.queue.lines()
+    (line,) = world.core._service.queue.lines()
     assert (len(line.units), line.attempts) == (50, 1)
     assert len(world.holds()) == 50
 
@@ -212,7 +212,7 @@ def test_a_nodes_heartbeat_wakes_nobody():
     }
     lonely = pod("b", labels={"app": "a"}, affinity=apart)
     world = running(None, node("n"), pod("a", on="n", labels={"app": "a"}), lonely)
-    (line,) = world.core.service.queue.lines()
+    (line,) = world.core._service.queue.lines()
     beat = node("n")
     beat["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
     world.add(beat).after(60)

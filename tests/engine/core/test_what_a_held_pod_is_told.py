@@ -10,7 +10,7 @@ from fairlead.engine.core.actions import HoldPod
 from fairlead.engine.core.events import Gone, PoliciesAre
 from fairlead.engine.core.holds import Holds
 from fairlead.engine.core.queue import Verdict
-from fairlead.engine.settings import Settings
+from fairlead.engine.planning.settings import Settings
 from support.cluster_of import Running, running, seen
 from support.policies import policy
 from support.units import budget, node, pod, typed
@@ -142,7 +142,7 @@ def test_nobody_leaves_a_node_that_is_kept_for_another():
 
 def test_the_text_that_a_plan_shows_leaves_out_what_kube_scheduler_says_of_preemption():
     world = running(None, node("n"), pod("x", 64))
-    assert world.core.service.holds.told("uid-default-x") == "0/1 nodes are available: 1 Insufficient cpu."
+    assert world.core._service.holds.told("uid-default-x") == "0/1 nodes are available: 1 Insufficient cpu."
 
 
 def test_nothing_is_said_again_while_only_counts_change_and_then_not_more_than_once_a_minute():
@@ -177,7 +177,7 @@ def test_another_tier_is_news_at_once():
 
     def tells(tier: str, now: float) -> bool:
         verdict = Verdict(frozenset({"NodeAffinity"}), "0/1 nodes are available", tier=f"{said} {tier}.")
-        return holds.say(waiting, verdict, "x", now) is not None
+        return holds.is_news(waiting, verdict, "x", now)
 
     assert tells("spot, by its place in the order (it has no nodes)", 0.0)
     assert not tells("spot, no other has room", 1.0)

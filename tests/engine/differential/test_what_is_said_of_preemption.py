@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from fairlead import Cluster
+from fairlead.engine.ask.cluster_plan import planned
 from fairlead.engine.core.actions import HoldPod
-from fairlead.engine.whole import planned
 from support.differential.oracle import Object, Oracle, key_of
 from support.differential.preemption import decide, generate_hopeless
 
@@ -57,11 +57,6 @@ KINDS = (
 
 def held_texts(objects: list[Object]) -> dict[str, str]:
     """What the core says to each pod that it holds, when all happens that it asks for."""
-    texts: dict[str, str] = {}
-
-    def note(actions: list[object]) -> None:
-        texts.update({one.pod: one.message for one in actions if isinstance(one, HoldPod)})
-
     cluster = Cluster.from_objects(objects, pdb="best-effort")
-    planned(cluster, scheduler_names=("default-scheduler",), now=None, note=note)
-    return texts
+    _, done = planned(cluster, scheduler_names=("default-scheduler",), now=None)
+    return {one.pod: one.message for one in done if isinstance(one, HoldPod)}

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from fairlead.engine.gangs import Gangs
-from fairlead.engine.owners import Owners
+from fairlead.engine.gangs.gangs import Gangs
+from fairlead.engine.gangs.owners import GangOwners
 from fairlead.kube.decode import convert
 from fairlead.kube.workloads import Workload
 from support.units import pod, typed, workload
@@ -85,8 +85,8 @@ def test_an_owner_whose_members_all_left_counts_when_the_next_one_comes():
     assert gang.minimum == 3
 
 
-def owners() -> Owners:
-    return Owners(lambda metadata, spec: "")
+def owners() -> GangOwners:
+    return GangOwners()
 
 
 def test_whom_nobody_knows_is_forgotten_with_the_last_member():

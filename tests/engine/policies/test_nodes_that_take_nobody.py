@@ -8,7 +8,7 @@ import pytest
 
 from fairlead.engine.core.actions import MarkTiers
 from fairlead.engine.core.events import PoliciesAre
-from fairlead.engine.settings import Settings
+from fairlead.engine.planning.settings import Settings
 from support.cluster_of import Running, seen
 from support.policies import policy
 from support.units import node

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from fairlead.engine.core.actions import BindPod
 from fairlead.engine.core.core import Core
 from fairlead.engine.core.events import Event, PoliciesAre, Seen
-from fairlead.engine.policies.slots import Claim, Slots, assign
-from fairlead.engine.settings import Settings
-from fairlead.policy.model import PlacementPolicy, Tier
-from fairlead.policy.nodes import tier_of_node
-from fairlead.policy.rule import Tiers
+from fairlead.engine.planning.settings import Settings
+from fairlead.engine.policies.waiting_line import WaitingLine
+from fairlead.policy.rule.model import PlacementPolicy, Tier
+from fairlead.policy.rule.split import Tiers
+from fairlead.policy.slots.table import Claim, assign
+from fairlead.policy.tiers.nodes import tier_of_node
 from support.cluster_of import Running, seen
 from support.policies import policy
 from support.units import EPOCH, node, pod
@@ -145,7 +146,7 @@ def test_what_is_answered_bit_by_bit_is_what_is_answered_anew(
     anew = Running(nobody_rests)
     anew.tell(PoliciesAre((governing,)), *(seen(thing) for thing in full))
     anew.settle(anew.tell(*(Seen("Pod", each) for each in world.pods.values())))
-    ours, theirs = world.core.state.book.sent, anew.core.state.book.sent
+    ours, theirs = world.core._state.book.sent, anew.core._state.book.sent
     assert {uid: (sent.slot, sent.choice) for uid, sent in ours.items()} == {
         uid: (sent.slot, sent.choice) for uid, sent in theirs.items()
     }
@@ -182,7 +183,7 @@ def test_everybody_has_a_slot_of_their_own_whatever_the_order(claims: list[Claim
 )
 def test_slots_kept_up_to_date_are_those_found_anew(claims: list[tuple[Claim, bool]], random: Any):
     tiers = Tiers([Tier("base", max=3), Tier("burst")])
-    slots, there, told = Slots(), dict[str, Claim](), dict[str, int]()
+    slots, there, told = WaitingLine(), dict[str, Claim](), dict[str, int]()
     for claim, stays in claims:
         slots.put(claim, waits=not claim.placed)
         there[claim.uid] = claim
@@ -206,7 +207,7 @@ def test_slots_kept_up_to_date_are_those_found_anew(claims: list[tuple[Claim, bo
 
 def test_who_comes_last_is_the_only_one_who_is_told_a_slot():
     tiers = Tiers([Tier("base", max=3), Tier("burst")])
-    slots = Slots()
+    slots = WaitingLine()
     for number in range(100):
         slots.put(Claim(f"u{number}", (number, "", f"u{number}")), waits=True)
         assert slots.changes(tiers) == [(f"u{number}", number + 1)]

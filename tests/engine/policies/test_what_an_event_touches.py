@@ -11,17 +11,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from fairlead.engine.policies.book import PolicyBook
-from fairlead.engine.policies.members import Known
-from fairlead.engine.policies.sending import Sent
+from fairlead.engine.policies.planned_pod import Sent
+from fairlead.engine.policies.policy_state import PolicyState
 from fairlead.kube.decode import convert
 from fairlead.kube.meta import ObjectMeta, OwnerReference
 from fairlead.kube.node import Node
 from fairlead.kube.workloads import PodDisruptionBudget, Workload
-from fairlead.policy.groups import SlotMark
-from fairlead.policy.marks import Mark, Marks
-from fairlead.policy.model import PlacementPolicy
+from fairlead.policy.groups.member import PodFacts, SlotMark
 from fairlead.policy.names import POLICY_ANNOTATION, SLOT_ANNOTATION, TIER_ANNOTATION, TOKEN_ANNOTATION
+from fairlead.policy.rule.model import PlacementPolicy
+from fairlead.policy.tiers.marks import Mark, Marks
 from support.policies import policy
 from support.units import EPOCH, node, workload
 
@@ -62,8 +61,8 @@ class Cluster:
 
     policies: dict[str, PlacementPolicy]
     random: Random
-    book: PolicyBook = field(default_factory=PolicyBook)
-    pods: dict[str, Known] = field(default_factory=dict)
+    book: PolicyState = field(default_factory=PolicyState)
+    pods: dict[str, PodFacts] = field(default_factory=dict)
     nodes: dict[str, Node] = field(default_factory=lambda: {one.metadata.name: one for one in NODES})
     owners: dict[tuple[str, str], Workload] = field(default_factory=dict)
     budgets: dict[str, PodDisruptionBudget] = field(default_factory=dict)
@@ -72,7 +71,7 @@ class Cluster:
     looks: int = 0
 
     def __post_init__(self) -> None:
-        self.book.policies_are(self.policies.values(), (), (), self.nodes.values())
+        self.book.policies_are(self.policies.values(), (), tuple, self.nodes.values())
 
     # What may happen
 
@@ -105,7 +104,7 @@ class Cluster:
             creation_timestamp=EPOCH + timedelta(seconds=self.random.randint(0, 9)),
         )
         waits = self.random.random() < 0.8
-        self._put(Known(metadata, "" if waits else self.random.choice(list(self.nodes)), waits=waits))
+        self._put(PodFacts(metadata, "" if waits else self.random.choice(list(self.nodes)), waits=waits))
 
     def bind(self) -> None:
         """A pod is given a node of the tier that it was sent to; who waits longest more often than others."""
@@ -129,7 +128,7 @@ class Cluster:
         """A bind fails: the pod waits again."""
         if bound := [uid for uid, one in self.pods.items() if one.mark is not None]:
             one = self.pods[self.random.choice(bound)]
-            self._put(Known(one.metadata, waits=True))
+            self._put(PodFacts(one.metadata, waits=True))
 
     def go(self) -> None:
         """A pod goes."""
@@ -187,7 +186,7 @@ class Cluster:
                 assert tried is not None
                 marks = Marks(60, dict(self.marks) | dict(tried))
             case _:
-                marks = marks.succeeded(tier)
+                marks = marks.cleared(tier)
         self.marks = dict(marks)
         self.book.marks_are("web", self.marks)
 
@@ -202,26 +201,24 @@ class Cluster:
             self.policies["other"] = other
         if self.random.random() < 0.3:
             self.policies["web"] = patient(self.policies["web"], self.random.choice(["2m", "3m"]))
-        # Nobody but the book knows what is being bound.
-        known = [replace(one, mark=None) for one in self.pods.values()]
-        self.book.policies_are(self.policies.values(), (), known, self.nodes.values())
+        self.book.policies_are(self.policies.values(), (), self.pods.values, self.nodes.values())
 
     def look(self) -> None:
         """Have the book look at what became of those who try a tier, as a new one does."""
         self.looks += 1
-        spare = node("spare", labels={"capacity": "none"}, unschedulable=self.looks % 2 == 0)
-        self.book.node("spare", convert(spare, Node))
+        spare = convert(node("spare", labels={"capacity": "none"}), Node) if self.looks % 2 else None
+        self.book.node("spare", spare)
 
-    def _put(self, pod: Known) -> None:
+    def _put(self, pod: PodFacts) -> None:
         self.pods[pod.metadata.uid] = pod
         self.book.pod(pod)
 
     # What is so
 
-    def anew(self) -> PolicyBook:
+    def anew(self) -> PolicyState:
         """A book that is told everything at once, in any order."""
-        book = PolicyBook()
-        book.policies_are(self.policies.values(), (), (), self.nodes.values())
+        book = PolicyState()
+        book.policies_are(self.policies.values(), (), tuple, self.nodes.values())
         book.marks_are("web", self.marks)
         for (kind, _), owner in self._shuffled(self.owners):
             book.owner(kind, owner)

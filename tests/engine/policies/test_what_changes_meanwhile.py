@@ -8,9 +8,9 @@ import pytest
 
 from fairlead.engine.core.actions import BindPod, MarkTiers
 from fairlead.engine.core.events import MarksAre, PoliciesAre
-from fairlead.engine.settings import Settings
-from fairlead.policy.marks import Mark, Marks
+from fairlead.engine.planning.settings import Settings
 from fairlead.policy.names import SLOT_ANNOTATION
+from fairlead.policy.tiers.marks import Mark, Marks
 from support.cluster_of import Running, seen
 from support.policies import policy
 from support.units import EPOCH, at, node, pod

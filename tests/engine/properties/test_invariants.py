@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import msgspec
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fairlead.engine.core.actions import BindPod, EvictPod, NominatePod, ReleasePod
+from fairlead.engine.core.actions import Action, BindPod, EvictPod, NominatePod, ReleasePod
 from fairlead.engine.core.core import Core
 from fairlead.engine.core.events import BindFailed, Event, EvictFailed, Gone, Seen
-from fairlead.engine.settings import Settings
+from fairlead.engine.planning.settings import Settings
 from fairlead.kube.pod import Pod
 from support.cluster_of import Running, seen
 from support.units import EPOCH, budget, node, pod
@@ -85,6 +87,15 @@ HISTORIES = st.builds(
 )
 
 
+@dataclass
+class Leaving:
+    """A gang that is to leave whole: who is covered by that, who it was decided for, when it has begun."""
+
+    uids: set[str]
+    priority: int
+    begun: float | None = None
+
+
 class History(Running):
     """Plays steps, remembers every event as the core was told it, and checks actions as they come."""
 
@@ -98,7 +109,7 @@ class History(Running):
         self.sent: dict[str, str] = {}
         self.bind_failures = 0
         self.binds_fail = self._fails
-        self.refuse_next = False
+        self.leaving: dict[str, Leaving] = {}  # by gang
 
     def tell(self, *events: Event):
         self.told.append((self.now, events))
@@ -107,10 +118,22 @@ class History(Running):
                 self.sent.pop(event.uid, None)
             if isinstance(event, EvictFailed):
                 assert event.pod in self.pods
+                if event.final:
+                    # One that can never leave: the others stay with it.
+                    self.leaving.pop(gang_of(self.pods[event.pod]), None)
         actions = super().tell(*events)
         self.outputs.append(msgspec.json.encode(actions))
         self._check(actions)
         return actions
+
+    def happens(self, action: Action) -> list[Event]:
+        events = super().happens(action)
+        if isinstance(action, EvictPod) and action.gang and events:
+            granted = not isinstance(events[0], EvictFailed)
+            leaving = self.leaving.get(action.gang)
+            if granted and leaving is not None and leaving.begun is None:
+                leaving.begun = self.now
+        return events
 
     def play(self, step) -> None:
         match step:
@@ -213,20 +236,65 @@ class History(Running):
         assert taken <= int(there["status"]["allocatable"]["cpu"]), "bound beyond allocatable"
 
     def _check_eviction(self, evict: EvictPod) -> None:
-        victim = self.pods[evict.pod]
-        units = {one.metadata.key: one for one in self.pods.values()}
-        members = [
-            one
-            for key, one in units.items()
-            if key == evict.unit or f"default/{one.metadata.annotations.get('pod-group')}" == evict.unit
-        ]
-        assert members, "evicted for nobody"
-        assert (victim.spec.priority or 0) < min(one.spec.priority or 0 for one in members)
+        if evict.unit_id:
+            self._check_makes_room(evict)
+        else:
+            self._check_finishes(evict)
         assert self.core.confirms(evict), "evicted though the placement does not hold"
+
+    def _check_makes_room(self, evict: EvictPod) -> None:
+        victim = self.pods[evict.pod]
+        members = [one for key, one in self.pods.items() if key == evict.unit or gang_of(one) == evict.unit]
+        assert members, "evicted for nobody"
+        priority = min(one.spec.priority or 0 for one in members)
+        assert (victim.spec.priority or 0) < priority
+        if evict.gang:
+            assert gang_of(victim) == evict.gang, "evicted with a gang that is not its own"
+            known = self.leaving.get(evict.gang)
+            if known is None or known.begun is None or self._ends_at(known) <= self.now:
+                # Decided now, or again after it was taken back.
+                self.leaving[evict.gang] = Leaving(self._placed(evict.gang), priority)
+
+    def _check_finishes(self, evict: EvictPod) -> None:
+        """No unit waits for it: it leaves because its gang leaves whole, and others of it have left."""
+        victim = self.pods[evict.pod]
+        assert gang_of(victim) == evict.gang == evict.unit, "evicted for nobody"
+        leaving = self.leaving.get(evict.gang)
+        assert leaving is not None, "finished what was never decided, or was taken back"
+        assert leaving.begun is not None, "finished what has not begun"
+        assert evict.uid in leaving.uids, "evicted a member that was placed since"
+        assert (victim.spec.priority or 0) < leaving.priority
+        assert self.now < self._ends_at(leaving), "finished what had to end by now"
+
+    def _placed(self, gang: str) -> set[str]:
+        return {
+            one.metadata.uid
+            for one in self.pods.values()
+            if gang_of(one) == gang and (one.spec.node_name or one.metadata.uid in self.sent)
+        }
+
+    def _ends_at(self, leaving: Leaving) -> float:
+        """From when on what is left of the gang stays, if it could not be evicted until then."""
+        assert leaving.begun is not None
+        return leaving.begun + self.core.settings.preemption_timeout_s
+
+    def unfinished(self) -> dict[str, set[str]]:
+        """Members of gangs that are yet to leave because others have, while there is time for that."""
+        retry_s = self.core.settings.eviction_retry_s
+        return {
+            name: {one.metadata.uid for one in self.pods.values()} & leaving.uids
+            for name, leaving in self.leaving.items()
+            if leaving.begun is not None and self.now + retry_s < self._ends_at(leaving)
+        }
 
 
 def cpu(one: Pod) -> int:
     return int(one.spec.containers[0].resources.requests["cpu"])
+
+
+def gang_of(one: Pod) -> str:
+    name = one.metadata.annotations.get("pod-group")
+    return f"default/{name}" if name else ""
 
 
 def bound_members(world: Running) -> dict[str, list[int]]:
@@ -272,6 +340,47 @@ COMPANY_GOES = [
     ("no node", "n0"),
 ]
 
+# The first who should make room cannot, another does; but the bind fails, and the node shrinks. What the API
+# shows of the second promise, of the same node as the first, is taken back like that was.
+PROMISED_TWICE = [
+    *(("node", name, cpu, False) for name, cpu in (("n0", 2), ("n1", 3))),
+    *(("pod", cpu, -1, "a", 0, False) for cpu in (1, 1, 1, 2)),
+    ("no node", "n0"),
+    ("wait", 3.0),
+    ("bind fails", 1),
+    ("eviction refused", True),
+    ("pod", 2, 0, "a", 5, False),
+    ("pod", 1, -1, "a", 0, False),
+    ("node", "n1", 2, False),
+]
+
+# One member of the gang may not leave for now. The others leave, and that is room enough for the last pod:
+# nobody waits for that member any more when it is asked to leave again.
+THE_REST_FOLLOWS = [
+    *(("node", name, cpu, False) for name, cpu in (("n0", 2), ("n1", 3), ("n2", 4))),
+    ("no node", "n0"),
+    ("gang", 3, 1, 0, 0),
+    ("eviction refused", False),
+    ("pod", 3, 5, "a", 0, False),
+]
+
+# The same with that member on a node that is gone.
+THE_REST_FOLLOWS_FROM_NOWHERE = [
+    *(("node", name, 3, False) for name in ("n0", "n1")),
+    ("gang", 3, 1, 0, 0),
+    ("no node", "n0"),
+    ("eviction refused", False),
+    ("pod", 3, 5, "a", 0, False),
+]
+
+# That member may not leave for so long that it stays.
+THE_REST_STAYS = [*THE_REST_FOLLOWS, ("wait", 700.0)]
+
+# Or it can never leave: then it stays at once.
+THE_REST_IS_STUCK = [
+    ("eviction refused", True) if step == ("eviction refused", False) else step for step in THE_REST_FOLLOWS
+]
+
 
 def played(steps) -> History:
     world = History()
@@ -281,12 +390,18 @@ def played(steps) -> History:
 
 
 def test_binds_and_evictions_are_right_whatever_happens(count):
-    """A pod is bound once and only where it fits; victims are lower and the placement holds."""
+    """A pod is bound once and only where it fits; victims are lower, and the placement holds or they go
+    because the rest of their gang has gone for one that did.
+    """
 
     @settings(max_examples=count(150, 1500))
     @given(HISTORIES)
     @example(BOTH_MAKE_ROOM)
     @example(COMPANY_COMES)
+    @example(THE_REST_FOLLOWS)
+    @example(THE_REST_FOLLOWS_FROM_NOWHERE)
+    @example(THE_REST_STAYS)
+    @example(THE_REST_IS_STUCK)
     def check(steps):
         played(steps).rest()
 
@@ -306,6 +421,28 @@ def test_gangs_are_never_left_partly_started(count):
         world.after(120)
         for name, (size, bound, _) in bound_members(world).items():
             assert bound == 0 or bound >= size or name in started
+
+    check()
+
+
+def test_an_eviction_of_a_gang_that_has_begun_is_finished(count):
+    """Whatever becomes of the unit that it was decided for, unless a member can never be evicted, or could
+    not be in time.
+    """
+
+    @settings(max_examples=count(100, 1000))
+    @given(HISTORIES)
+    @example(THE_REST_FOLLOWS)
+    @example(THE_REST_FOLLOWS_FROM_NOWHERE)
+    @example(THE_REST_STAYS)
+    @example(THE_REST_IS_STUCK)
+    def check(steps):
+        world = played(steps)
+        begun = world.unfinished()
+        world.rest()
+        for name, uids in begun.items():
+            still = {one.metadata.uid for one in world.pods.values()} & uids
+            assert not still, f"gang {name} was left in part"
 
     check()
 
@@ -340,12 +477,17 @@ def test_incremental_equals_a_full_plan_over_the_same_state(count):
     @settings(max_examples=count(150, 1500))
     @given(HISTORIES)
     @example(COMPANY_GOES)
+    @example(PROMISED_TWICE)
+    @example(THE_REST_FOLLOWS)
+    @example(THE_REST_FOLLOWS_FROM_NOWHERE)
+    @example(THE_REST_STAYS)
+    @example(THE_REST_IS_STUCK)
     def check(steps):
         world = played(steps)
         world.rest()
         fresh = Core(world.core.settings)
         fresh.handle([seen(one) for one in (*world.nodes.values(), *world.budgets.values())], 0.0)
-        fresh_state, state = fresh.state, world.core.state
+        fresh_state, state = fresh._state, world.core._state
         for name in state.gangs.names():
             gang = state.gangs.get(name)
             if gang.latched:
@@ -354,8 +496,8 @@ def test_incremental_equals_a_full_plan_over_the_same_state(count):
                     fresh_state.gangs.pod_seen(one)
                 fresh_state.gangs.latch(name)
         # So are reservations, and who was found to be impossible to evict.
-        fresh.service.preemption.spared.update(world.core.service.preemption.spared)
-        fresh.service.reserver.restore(state.room.reservations)
+        fresh._service.preemption.spared.update(world.core._service.preemption.spared)
+        fresh._service.reserver.restore(state.room.reservations)
         actions = fresh.handle(
             [Seen("Pod", one) for one in world.pods.values()], EPOCH.timestamp() + world.now
         )
@@ -368,4 +510,4 @@ def test_incremental_equals_a_full_plan_over_the_same_state(count):
 
 
 def held(core: Core) -> set[str]:
-    return {key for key, _, _ in core.service.holds.all()}
+    return {key for key, _, _ in core.report.held()}

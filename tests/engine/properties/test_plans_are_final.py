@@ -11,8 +11,8 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairlead.engine.cluster import Cluster
-from fairlead.engine.plan import Plan
+from fairlead.engine.ask.cluster import Cluster
+from fairlead.engine.ask.plan import Plan
 from support.units import budget, node, pod
 
 NEAR_DB = {

@@ -7,8 +7,8 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairlead.engine.cluster import Cluster
-from fairlead.engine.settings import Settings
+from fairlead.engine.ask.cluster import Cluster
+from fairlead.engine.planning.settings import Settings
 from support.cluster_of import running
 from support.units import budget, node, pod
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from fairlead import Cluster
+from fairlead.engine.ranking.ranking import Ranking
+from fairlead.engine.ranking.runs import place_run
 from fairlead.engine.snapshot.snapshot import Snapshot
 from support.units import node, pod, typed
 
@@ -14,8 +16,9 @@ WEB = {"matchLabels": {"app": "web"}}
 
 def chosen(objects: list[dict[str, Any]], asking: dict[str, Any], *, pack: bool = False) -> str:
     snapshot: Snapshot = Cluster.from_objects(objects).snapshot
-    snapshot.pack = pack
-    return snapshot.nodes.name(snapshot.choose(snapshot.class_of(typed(asking))))
+    ranking = Ranking(snapshot)
+    ranking.basis.pack = pack
+    return snapshot.nodes.name(ranking.choose(snapshot.class_of(typed(asking))))
 
 
 def test_the_emptier_node_is_better() -> None:
@@ -118,6 +121,7 @@ def test_a_long_run_on_unequal_nodes_is_still_chosen_one_by_one() -> None:
     soft = [{"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": WEB}]
     objects = [node("big", 64, labels={ZONE: "a"}), node("small", 20, labels={ZONE: "b"}), node("none", 40)]
     snapshot = Cluster.from_objects(objects).snapshot
+    ranking = Ranking(snapshot)
     pods = [
         typed(pod(f"p{i}", "700m", labels={"app": "web"}, topologySpreadConstraints=soft)) for i in range(90)
     ]
@@ -125,6 +129,6 @@ def test_a_long_run_on_unequal_nodes_is_still_chosen_one_by_one() -> None:
     with snapshot.trial():
         expected = []
         for one in pods:
-            expected.append(snapshot.choose(cls))
+            expected.append(ranking.choose(cls))
             snapshot.assume(one, expected[-1], cls=cls)
-    assert snapshot.place_run(cls, pods) == expected
+    assert place_run(ranking, cls, pods) == expected

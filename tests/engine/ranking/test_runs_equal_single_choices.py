@@ -9,8 +9,9 @@ import msgspec
 import pytest
 
 from fairlead import Cluster
-from fairlead.engine.objects import read_pod
-from fairlead.engine.snapshot.snapshot import Snapshot
+from fairlead.engine.ask.objects import read_pod
+from fairlead.engine.ranking.ranking import Ranking
+from fairlead.engine.ranking.runs import place_run, place_turns
 from fairlead.kube.pod import Pod
 from support.differential.states import generate
 
@@ -41,11 +42,12 @@ def alone(pod: Pod) -> Pod:
     )
 
 
-def one_by_one(snapshot: Snapshot, pods: list[Pod]) -> list[int]:
+def one_by_one(ranking: Ranking, pods: list[Pod]) -> list[int]:
+    snapshot = ranking.snapshot
     cls = snapshot.class_of(pods[0])
     slots = []
     for pod in pods:
-        slot = snapshot.choose(cls) if not slots or slots[-1] >= 0 else -1
+        slot = ranking.choose(cls) if not slots or slots[-1] >= 0 else -1
         if slot >= 0:
             snapshot.assume(pod, slot, cls=cls)
         slots.append(slot)
@@ -58,15 +60,16 @@ def test_a_run_places_like_choosing_one_by_one(count: Callable[[int, int], int],
         state = generate(seed, 6)
         cluster = Cluster.from_objects([*state.objects, *state.placed])
         snapshot = cluster.snapshot
-        snapshot.pack = pack
+        ranking = Ranking(snapshot)
+        ranking.basis.pack = pack
         number = random.Random(seed).randint(2, 60)
         for given in state.pending:
             pods = copies(read_pod(given), number)
             cls = snapshot.class_of(pods[0])
             with snapshot.trial():
-                expected = one_by_one(snapshot, pods)
+                expected = one_by_one(ranking, pods)
             with snapshot.trial():
-                found = snapshot.place_run(cls, pods)
+                found = place_run(ranking, cls, pods)
             assert found == expected, (seed, given)
 
 
@@ -78,7 +81,8 @@ def test_classes_that_take_turns_are_placed_like_choosing_one_by_one(
         rng = random.Random(seed)
         state = generate(seed, 6)
         snapshot = Cluster.from_objects([*state.objects, *state.placed]).snapshot
-        snapshot.pack = pack
+        ranking = Ranking(snapshot)
+        ranking.basis.pack = pack
         pending = [read_pod(each) for each in state.pending]
         # Half of them alike but for a label, so that some that follow each other are of one shape.
         alike = [labelled(pending[0], f"app-{index}") for index in range(len(pending))]
@@ -88,13 +92,13 @@ def test_classes_that_take_turns_are_placed_like_choosing_one_by_one(
         expected: list[int] = []
         with snapshot.trial():
             for cls, pod in turns:
-                slot = snapshot.choose(cls)
+                slot = ranking.choose(cls)
                 if slot < 0:
                     break
                 snapshot.assume(pod, slot, cls=cls)
                 expected.append(slot)
         with snapshot.trial():
-            assert snapshot.place_turns(turns) == expected, seed
+            assert place_turns(ranking, turns) == expected, seed
 
 
 def test_a_run_on_many_equal_nodes_takes_them_in_the_order_of_their_names() -> None:
@@ -107,8 +111,9 @@ def test_a_run_on_many_equal_nodes_takes_them_in_the_order_of_their_names() -> N
         for name in ("c", "a", "d", "b")
     ]
     snapshot = Cluster.from_objects(nodes).snapshot
+    ranking = Ranking(snapshot)
     pod = read_pod({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}})
-    slots = snapshot.place_run(snapshot.class_of(pod), copies(pod, 5))
+    slots = place_run(ranking, snapshot.class_of(pod), copies(pod, 5))
     assert [snapshot.nodes.name(slot) for slot in slots] == ["a", "b", "c", "d", "a"]
 
 
@@ -119,11 +124,12 @@ def test_a_run_that_finds_no_more_room_says_so_for_all_the_rest() -> None:
         "status": {"allocatable": {"cpu": "2", "memory": "8Gi", "pods": "10"}},
     }
     snapshot = Cluster.from_objects([node]).snapshot
+    ranking = Ranking(snapshot)
     pod = read_pod(
         {
             "metadata": {"name": "p"},
             "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "800m"}}}]},
         }
     )
-    slots = snapshot.place_run(snapshot.class_of(pod), copies(pod, 4))
+    slots = place_run(ranking, snapshot.class_of(pod), copies(pod, 4))
     assert [slot >= 0 for slot in slots] == [True, True, False, False]

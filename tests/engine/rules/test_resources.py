@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from fairlead import Cluster
-from fairlead.engine.requests import requests_of, usage_of
+from fairlead.engine import rules
+from fairlead.engine.snapshot.requests import requests_of
 from support.units import node, pod, typed
 
 
@@ -81,7 +82,7 @@ def test_a_resized_pod_takes_what_it_was_given_or_asks_for(reason: str, cpu: int
         {"name": "c", "resources": {"requests": {"cpu": "500m"}}, "allocatedResources": {"cpu": "700m"}}
     ]
     resized["status"]["conditions"] = [{"type": "PodResizePending", "status": "True", "reason": reason}]
-    assert dict(usage_of(typed(resized)).amounts) == {"cpu": cpu}
+    assert dict(requests_of(typed(resized), use_status=True).amounts) == {"cpu": cpu}
     cluster = Cluster.from_objects([node("n1", 4), resized])
     assert cluster.snapshot.nodes.used[0, cluster.snapshot.nodes.slot("n1")] == cpu
 
@@ -125,7 +126,7 @@ def test_pods_being_deleted_still_take_their_room() -> None:
 def test_only_what_exceeds_the_whole_node_is_beyond_evictions() -> None:
     cluster = Cluster.from_objects([node("n1", 4), node("n2", 1), pod("a", 3, on="n1")])
     snapshot = cluster.snapshot
-    verdicts = snapshot.verdicts(snapshot.class_of(typed(pod("b", 2))))
+    verdicts = rules.verdicts(snapshot, snapshot.class_of(typed(pod("b", 2))))
     assert not verdicts.unresolvable[snapshot.nodes.slot("n1")]
     assert verdicts.unresolvable[snapshot.nodes.slot("n2")]
 

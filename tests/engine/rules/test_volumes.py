@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from fairlead import Cluster
+from fairlead.engine.ranking.ranking import Ranking
 from support.units import node, pod, typed
 
 ZONE = "topology.kubernetes.io/zone"
@@ -107,22 +108,24 @@ def test_a_volume_taken_by_an_assumed_pod_is_not_given_again() -> None:
         volume("v1", zone="b", storageClassName="static"),
     ]
     snapshot = Cluster.from_objects(objects).snapshot
+    ranking = Ranking(snapshot)
     first, second = typed(using("c1", name="one")), typed(using("c2", name="two"))
-    slot = snapshot.choose(snapshot.class_of(first))
+    slot = ranking.choose(snapshot.class_of(first))
     placed = snapshot.assume(first, slot)
     assert placed.static == (("default/c1", "v1"),)
-    assert snapshot.choose(snapshot.class_of(second)) == -1
+    assert ranking.choose(snapshot.class_of(second)) == -1
     snapshot.forget(placed.key)
-    assert snapshot.choose(snapshot.class_of(second)) == slot
+    assert ranking.choose(snapshot.class_of(second)) == slot
 
 
 def test_a_claim_to_be_made_binds_all_its_pods_to_one_node() -> None:
     snapshot = Cluster.from_objects([*NODES, storage_class("make"), claim(storageClassName="make")]).snapshot
+    ranking = Ranking(snapshot)
     first, second = typed(using("c", name="one")), typed(using("c", name="two"))
     slot = snapshot.nodes.slot("b1")
     placed = snapshot.assume(first, slot)
     assert placed.provision == ("default/c",)
-    assert snapshot.feasible(snapshot.class_of(second)).nonzero()[0].tolist() == [slot]
+    assert ranking.feasible(snapshot.class_of(second)).nonzero()[0].tolist() == [slot]
 
 
 def test_a_class_makes_volumes_only_in_its_topologies() -> None:

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from fairlead import Cluster
+from fairlead.engine.ranking.ranking import Ranking
 from fairlead.engine.snapshot.snapshot import Snapshot
 from support.units import node, pod, typed
 
@@ -63,6 +64,7 @@ def test_an_ordinal_or_a_gang_makes_a_difference_once_a_selector_reads_it(label:
     snapshot = Cluster.from_objects(
         [node("n1"), node("n2"), pod("s-0", on="n1", labels={"app": "s", label: "0"})]
     ).snapshot
+    ranking = Ranking(snapshot)
     before = snapshot.class_of(typed(pod("s-1", labels={"app": "s", label: "1"})))
     term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {label: "0"}}}
     apart = pod(
@@ -71,7 +73,7 @@ def test_an_ordinal_or_a_gang_makes_a_difference_once_a_selector_reads_it(label:
     )
     cls = snapshot.class_of(typed(apart))
     assert not before.live
-    feasible = snapshot.feasible(cls)
+    feasible = ranking.feasible(cls)
     assert [bool(feasible[snapshot.nodes.slot(name)]) for name in ("n1", "n2")] == [False, True]
     zero = snapshot.class_of(typed(pod("s-0b", labels={"app": "s", label: "0"})))
     one = snapshot.class_of(typed(pod("s-1", labels={"app": "s", label: "1"})))

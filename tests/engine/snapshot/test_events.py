@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from fairlead import Cluster
+from fairlead.engine import rules
+from fairlead.engine.ask.objects import read, read_pod
 from fairlead.engine.core.state import State
-from fairlead.engine.objects import read, read_pod
-from fairlead.engine.settings import Settings
+from fairlead.engine.planning.settings import Settings
+from fairlead.engine.ranking.ranking import Ranking
 from fairlead.engine.snapshot.snapshot import Snapshot
 from fairlead.errors import BadObject
 from fairlead.kube.node import Node
@@ -25,12 +27,12 @@ def tell(snapshot: Snapshot, thing: dict[str, Any]) -> None:
     snapshot.put(*found)
 
 
-def answers(snapshot: Snapshot, probes: list[dict[str, Any]]) -> list[Any]:
-    found = []
+def answers(ranking: Ranking, probes: list[dict[str, Any]]) -> list[Any]:
+    snapshot, found = ranking.snapshot, []
     for probe in probes:
         cls = snapshot.class_of(read_pod(probe))
-        verdicts = snapshot.verdicts(cls)
-        slot = snapshot.choose(cls)
+        verdicts = rules.verdicts(snapshot, cls)
+        slot = ranking.choose(cls)
         found.append(
             (
                 verdicts.message(),
@@ -51,6 +53,7 @@ def test_events_lead_where_a_fresh_start_leads(count: Callable[[int, int], int])
         spaces = {name: dict(labels) for name, labels in NAMESPACES.items()}
         pods: dict[str, dict[str, Any]] = {}
         snapshot = Snapshot()
+        ranking = Ranking(snapshot)
         held = [snapshot.class_of(read_pod(probe)) for probe in probes]
         for _ in range(60):
             step = rng.random()
@@ -87,7 +90,7 @@ def test_events_lead_where_a_fresh_start_leads(count: Callable[[int, int], int])
         for name in spaces:
             if name not in snapshot.namespaces:
                 fresh.remove_namespace(name)
-        assert answers(snapshot, probes) == answers(fresh, probes), seed
+        assert answers(ranking, probes) == answers(Ranking(fresh), probes), seed
         assert held
 
 
@@ -95,7 +98,7 @@ def test_a_pod_on_an_unknown_node_counts_when_the_node_comes() -> None:
     snapshot = Cluster.from_objects([pod("early", 3, on="late")]).snapshot
     slot = snapshot.put_node(typed_node(node("late", 4)))
     assert [placed.key for placed in snapshot.pods_on(slot)] == ["default/early"]
-    assert not snapshot.fits(snapshot.class_of(typed(pod("big", 2))), slot)
+    assert not rules.fits(snapshot, snapshot.class_of(typed(pod("big", 2))), slot)
 
 
 def test_a_removed_nodes_pods_come_back_with_it() -> None:
@@ -108,14 +111,15 @@ def test_a_removed_nodes_pods_come_back_with_it() -> None:
 
 def test_a_slot_that_is_used_again_remembers_nothing() -> None:
     snapshot = Cluster.from_objects([node("old", 4, labels={"disk": "ssd"}), pod("a", 3, on="old")]).snapshot
+    ranking = Ranking(snapshot)
     cls = snapshot.class_of(typed(pod("b", nodeSelector={"disk": "ssd"})))
-    assert snapshot.feasible(cls).any()
+    assert ranking.feasible(cls).any()
     first = snapshot.nodes.slot("old")
     snapshot.remove_node("old")
     slot = snapshot.put_node(typed_node(node("new", 4)))
     assert slot == first
     assert not snapshot.nodes.used[:, slot].any()
-    assert not snapshot.feasible(cls).any()
+    assert not ranking.feasible(cls).any()
 
 
 def test_a_node_that_cannot_be_read_changes_nothing() -> None:
@@ -163,6 +167,7 @@ def test_pods_on_a_node_come_by_priority_then_start_then_name() -> None:
 
 def test_names_and_taints_that_never_come_back_are_forgotten() -> None:
     snapshot = Cluster.from_objects([node("stays", labels={"zone": "a"})]).snapshot
+    ranking = Ranking(snapshot)
     apart = {
         "podAntiAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": [
@@ -175,7 +180,7 @@ def test_names_and_taints_that_never_come_back_are_forgotten() -> None:
         taint = {"key": "gone", "value": str(index), "effect": "NoSchedule"}
         snapshot.put_node(typed_node(node(f"n{index}", taints=[taint])))
         snapshot.put_pod(typed(pod(f"p{index}", on=f"n{index}", labels={"app": "x"})))
-        feasible = snapshot.feasible(cls)
+        feasible = ranking.feasible(cls)
         assert [snapshot.nodes.name(slot) for slot in snapshot.nodes.slots() if feasible[slot]] == ["stays"]
         snapshot.remove_pod(f"default/p{index}")
         snapshot.remove_node(f"n{index}")
@@ -221,7 +226,7 @@ class TestEveryKindHasOneWayIn:
         assert found is not None
         snapshot.put(*found)
         state.seen(*found)
-        assert snapshot.owners.version == state.snapshot.owners.version == 0
+        assert snapshot.spread_selectors.version == state.snapshot.spread_selectors.version == 0
 
     def test_what_is_put_can_be_removed(self) -> None:
         snapshot = Snapshot()
@@ -245,4 +250,4 @@ class TestEveryKindHasOneWayIn:
         assert not snapshot.namespaces
         assert not snapshot.nodes.count
         assert snapshot.placed("a/p") is None
-        assert snapshot.owners.selector("a", {"a": "b"}, None).empty
+        assert snapshot.spread_selectors.selector("a", {"a": "b"}, None).empty

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 from fairlead import Cluster
-from fairlead.engine.snapshot.levels import LOWEST, Levels
 from fairlead.engine.snapshot.placed import Placed
+from fairlead.engine.snapshot.snapshot import LOWEST, Levels
 from support.units import node, pod, typed
 
 

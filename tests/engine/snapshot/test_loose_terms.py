@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from fairlead import Cluster
+from fairlead.engine import rules
+from fairlead.engine.ask.objects import read_pod
 from fairlead.engine.core.core import Core
-from fairlead.engine.objects import read_pod
 from fairlead.engine.ranking import preferences
-from fairlead.engine.snapshot import deferred, loose_terms
+from fairlead.engine.ranking.ranking import Ranking
+from fairlead.engine.snapshot import loose_terms
 from fairlead.engine.snapshot.loose_terms import TERMS_MAX
 from fairlead.engine.snapshot.snapshot import Snapshot
 from fairlead.kube.decode import convert
@@ -123,14 +125,14 @@ def answers(snapshot: Snapshot, templates: list[dict[str, Any]]) -> list[Any]:
     found = []
     for index, template in enumerate(templates):
         cls = snapshot.class_of(read_pod(pod(f"asked-{index}", "100m", **template)))
-        verdicts = snapshot.verdicts(cls)
+        verdicts = rules.verdicts(snapshot, cls)
         liked = preferences.total(
             preferences.concerning(snapshot, cls), snapshot, cls, snapshot.nodes.alive.copy()
         )
         found.append(
             (
                 {snapshot.nodes.name(slot): str(verdicts.reasons(slot)) for slot in snapshot.nodes.slots()},
-                [bool(snapshot.fits(cls, slot)) for slot in snapshot.nodes.slots()],
+                [bool(rules.fits(snapshot, cls, slot)) for slot in snapshot.nodes.slots()],
                 [int(liked[slot]) for slot in snapshot.nodes.slots()],
             )
         )
@@ -143,7 +145,6 @@ def test_what_followed_events_answers_like_what_was_made_from_scratch(
     """With logs and caches so short that all ways of catching up are gone."""
     monkeypatch.setattr(loose_terms, "_LOG_KEPT", 6)
     monkeypatch.setattr(loose_terms, "_VIEWS_KEPT", 5)
-    monkeypatch.setattr(deferred, "_KEPT", 6)
     monkeypatch.setattr("fairlead.engine.snapshot.registry._COUNTS_KEPT", 256)
     for seed in range(count(8, 100)):
         rng = random.Random(seed)
@@ -223,13 +224,13 @@ def test_one_term_less_and_they_speak_only_of_whom_they_mean_again() -> None:
     snapshot = Cluster.from_objects(there).snapshot
     cls = snapshot.class_of(read_pod(pod("x")))
     a = snapshot.nodes.slot("a")
-    assert not snapshot.fits(cls, a)
+    assert not rules.fits(snapshot, cls, a)
     with snapshot.trial():
         snapshot.forget("default/other-7")
-        assert snapshot.fits(cls, a)
-    assert not snapshot.fits(cls, a)
+        assert rules.fits(snapshot, cls, a)
+    assert not rules.fits(snapshot, cls, a)
     snapshot.remove_pod("default/other-7")
-    assert snapshot.fits(cls, a)
+    assert rules.fits(snapshot, cls, a)
 
 
 def test_what_holds_beyond_the_limit_does_not_depend_on_the_order_of_arrival() -> None:
@@ -254,4 +255,4 @@ def test_beyond_the_limit_preferences_of_placed_pods_do_not_count() -> None:
     for number, expected in ((TERMS_MAX, "b"), (TERMS_MAX + 1, "a")):
         cluster = Cluster.from_objects([node("a", 640, "6400Gi", 1000), node("b", 2), *preferring(number)])
         cls = cluster.snapshot.class_of(read_pod(pod("x")))
-        assert cluster.snapshot.nodes.name(cluster.snapshot.choose(cls)) == expected
+        assert cluster.snapshot.nodes.name(Ranking(cluster.snapshot).choose(cls)) == expected

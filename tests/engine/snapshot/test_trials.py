@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from fairlead import Cluster
-from fairlead.engine.objects import read_pod
+from fairlead.engine.ask.objects import read_pod
+from fairlead.engine.ranking.ranking import Ranking
 from fairlead.engine.snapshot.snapshot import Snapshot
 from support.differential.states import generate
 from support.units import node, pod
@@ -46,12 +47,13 @@ def test_whatever_is_tried_is_taken_back(count: Callable[[int, int], int]) -> No
         rng = random.Random(seed)
         state = generate(seed, 12)
         snapshot = Cluster.from_objects([*state.objects, *state.placed]).snapshot
+        ranking = Ranking(snapshot)
         pods = [read_pod(given) for given in state.pending]
         held = [snapshot.class_of(one) for one in pods]
         before = picture(snapshot)
         with snapshot.trial():
             for one in rng.sample(pods, 8):
-                slot = snapshot.choose(snapshot.class_of(one))
+                slot = ranking.choose(snapshot.class_of(one))
                 if slot >= 0:
                     snapshot.assume(one, slot)
             with snapshot.trial() as inner:

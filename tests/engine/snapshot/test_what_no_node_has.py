@@ -6,6 +6,8 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from fairlead.engine import rules
+from fairlead.engine.ranking.ranking import Ranking
 from fairlead.engine.snapshot.snapshot import Snapshot
 from fairlead.kube.decode import convert
 from fairlead.kube.node import Node
@@ -37,44 +39,46 @@ class TestResources:
         cls = snapshot.class_of(a_pod("p", {f"x.io/r{i}": "1" for i in range(500)}))
         assert len(snapshot.nodes.alloc) == len(snapshot.nodes.used) == rows
 
-        texts = sorted(str(reason) for reason in snapshot.verdicts(cls).reasons(slot))
+        texts = sorted(str(reason) for reason in rules.verdicts(snapshot, cls).reasons(slot))
         assert len(texts) == 500
         assert texts[0] == "Insufficient x.io/r0"
 
     def test_it_is_insufficient_and_beyond_the_help_of_evictions(self) -> None:
         snapshot = Snapshot()
         slot = snapshot.put_node(a_node("n1"))
-        verdicts = snapshot.verdicts(snapshot.class_of(a_pod("p", {GPU: "1"})))
+        verdicts = rules.verdicts(snapshot, snapshot.class_of(a_pod("p", {GPU: "1"})))
         assert verdicts.message() == f"0/1 nodes are available: 1 Insufficient {GPU}."
         assert verdicts.unresolvable[slot]
 
     def test_the_first_node_that_has_it_fits_the_class_that_asks_for_it(self) -> None:
         snapshot = Snapshot()
+        ranking = Ranking(snapshot)
         snapshot.put_node(a_node("n1"))
         pod = a_pod("p", {GPU: "2"})
-        assert not snapshot.feasible(snapshot.class_of(pod)).any()
+        assert not ranking.feasible(snapshot.class_of(pod)).any()
         slot = snapshot.put_node(a_node("n2", **{GPU: "2"}))
-        assert snapshot.choose(snapshot.class_of(pod)) == slot
+        assert ranking.choose(snapshot.class_of(pod)) == slot
 
     def test_what_placed_pods_take_of_it_counts_once_the_node_has_it(self) -> None:
         snapshot = Snapshot()
         snapshot.put_node(a_node("n1"))
         snapshot.put_pod(a_pod("held", {GPU: "2"}, nodeName="n1"))
         slot = snapshot.put_node(a_node("n1", **{GPU: "3"}))
-        assert snapshot.fits(snapshot.class_of(a_pod("one", {GPU: "1"})), slot)
-        assert not snapshot.fits(snapshot.class_of(a_pod("two", {GPU: "2"})), slot)
+        assert rules.fits(snapshot, snapshot.class_of(a_pod("one", {GPU: "1"})), slot)
+        assert not rules.fits(snapshot, snapshot.class_of(a_pod("two", {GPU: "2"})), slot)
         snapshot.remove_pod("a/held")
-        assert snapshot.fits(snapshot.class_of(a_pod("two", {GPU: "2"})), slot)
+        assert rules.fits(snapshot, snapshot.class_of(a_pod("two", {GPU: "2"})), slot)
 
     def test_thousands_of_huge_amounts_of_it_do_not_wrap_around(self) -> None:
         snapshot = Snapshot()
         slot = snapshot.put_node(a_node("n1"))
         asked = {f"x.io/r{i}": "36028797018963968" for i in range(300)}
         snapshot.put_pod(a_pod("held", asked, nodeName="n1"))
-        assert not snapshot.fits(snapshot.class_of(a_pod("other", {"x.io/other": "1"})), slot)
+        assert not rules.fits(snapshot, snapshot.class_of(a_pod("other", {"x.io/other": "1"})), slot)
 
     def test_nodes_with_a_resource_of_their_own_each_do_not_add_a_row_at_a_time(self) -> None:
         snapshot = Snapshot()
+        ranking = Ranking(snapshot)
         shapes = set()
         for index in range(300):
             snapshot.put_node(a_node(f"n{index}", **{f"x.io/r{index}": "1"}))
@@ -82,12 +86,13 @@ class TestResources:
         assert len(shapes) < 40
         for index in (0, 150, 299):
             cls = snapshot.class_of(a_pod("p", {f"x.io/r{index}": "1"}))
-            assert snapshot.nodes.name(snapshot.choose(cls)) == f"n{index}"
+            assert snapshot.nodes.name(ranking.choose(cls)) == f"n{index}"
 
 
 class TestResourcesThatNodesHad:
     def test_their_rows_are_used_again(self) -> None:
         snapshot = Snapshot()
+        ranking = Ranking(snapshot)
         snapshot.put_node(a_node("n", **{GPU: "1"}))
         for index in range(500):
             snapshot.put_node(a_node("changing", **{f"x.io/r{index}": "1"}))
@@ -95,17 +100,18 @@ class TestResourcesThatNodesHad:
                 snapshot.remove_node("changing")
         assert len(snapshot.nodes.alloc) < 20
         cls = snapshot.class_of(a_pod("p", {GPU: "1"}))
-        assert snapshot.nodes.name(snapshot.choose(cls)) == "n"
+        assert snapshot.nodes.name(ranking.choose(cls)) == "n"
 
     def test_who_asks_for_one_is_not_given_what_has_its_row_now(self) -> None:
         snapshot = Snapshot()
+        ranking = Ranking(snapshot)
         snapshot.put_node(a_node("n", **{GPU: "1"}))
         asked = a_pod("p", {GPU: "1"})
         cls = snapshot.class_of(asked)
         snapshot.remove_node("n")
         for index in range(20):
             snapshot.put_node(a_node("n", **{f"x.io/r{index}": "8"}))
-        assert not snapshot.feasible(cls if cls.live else snapshot.class_of(asked)).any()
+        assert not ranking.feasible(cls if cls.live else snapshot.class_of(asked)).any()
 
     def test_the_verdicts_are_those_of_a_snapshot_that_never_had_them(self, count: Count) -> None:
         for seed in range(count(20, 200)):
@@ -145,7 +151,7 @@ class TestResourcesThatNodesHad:
                 answers = []
                 both = resource in snapshot.nodes.resources and resource in fresh.nodes.resources
                 for one in (snapshot, fresh):
-                    verdicts = one.verdicts(one.class_of(asking))
+                    verdicts = rules.verdicts(one, one.class_of(asking))
                     below = one.used_below(1)[one.nodes.row(resource)]
                     answers.append(
                         {
@@ -166,7 +172,7 @@ class TestLabelKeys:
         for index in range(100):
             snapshot.put_node(a_node(f"n{index}", {"zone": "a"}))
         selector = {f"k{index}": "v" for index in range(1000)}
-        verdicts = snapshot.verdicts(snapshot.class_of(a_pod("p", nodeSelector=selector)))
+        verdicts = rules.verdicts(snapshot, snapshot.class_of(a_pod("p", nodeSelector=selector)))
         assert verdicts.message() == (
             "0/100 nodes are available: 100 node(s) didn't match Pod's node affinity/selector."
         )
@@ -174,6 +180,7 @@ class TestLabelKeys:
 
     def test_unknown_keys_answer_as_on_a_node_without_them(self) -> None:
         snapshot = Snapshot()
+        ranking = Ranking(snapshot)
         for index in range(40):
             snapshot.put_node(a_node(f"n{index}", {"zone": "a" if index % 2 else "b"}))
 
@@ -183,7 +190,7 @@ class TestLabelKeys:
             ]
             required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
             pod = a_pod("p", affinity={"nodeAffinity": required})
-            return int(snapshot.feasible(snapshot.class_of(pod)).sum())
+            return int(ranking.feasible(snapshot.class_of(pod)).sum())
 
         assert number({"key": "nope", "operator": "Exists"}) == 0
         assert number({"key": "nope", "operator": "DoesNotExist"}) == 40
@@ -196,25 +203,27 @@ class TestLabelKeys:
 
     def test_a_key_that_appears_later_is_seen(self) -> None:
         snapshot = Snapshot()
+        ranking = Ranking(snapshot)
         for index in range(30):
             snapshot.put_node(a_node(f"n{index}"))
         pod = a_pod("p", nodeSelector={"disk": "ssd"})
         cls = snapshot.class_of(pod)
-        assert not snapshot.feasible(cls).any()
+        assert not ranking.feasible(cls).any()
         slot = snapshot.put_node(a_node("n7", {"disk": "ssd"}))
-        assert snapshot.choose(cls) == slot
+        assert ranking.choose(cls) == slot
         spread = {"maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule"}
         apart = snapshot.class_of(a_pod("q", topologySpreadConstraints=[spread]))
-        assert not snapshot.feasible(apart).any()
+        assert not ranking.feasible(apart).any()
         slot = snapshot.put_node(a_node("n8", {"rack": "r1"}))
-        assert snapshot.choose(apart) == slot
+        assert ranking.choose(apart) == slot
 
     def test_the_few_nodes_left_by_one_key_are_asked_for_the_others(self) -> None:
         snapshot = Snapshot()
+        ranking = Ranking(snapshot)
         for index in range(60):
             labels = {"zone": "a" if index < 5 else "b", "n": str(index), "every": "one"}
             snapshot.put_node(a_node(f"n{index}", labels))
         pod = a_pod("p", nodeSelector={"a-zone": "a"} | {"zone": "a", "n": "3", "every": "one"})
-        assert not snapshot.feasible(snapshot.class_of(pod)).any()
+        assert not ranking.feasible(snapshot.class_of(pod)).any()
         pod = a_pod("p", nodeSelector={"zone": "a", "n": "3", "every": "one"})
-        assert snapshot.nodes.name(snapshot.choose(snapshot.class_of(pod))) == "n3"
+        assert snapshot.nodes.name(ranking.choose(snapshot.class_of(pod))) == "n3"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from fairlead.policy.groups import GroupKey
-from fairlead.policy.rule import Demand, Tiers
+from fairlead.policy.groups.member import GroupKey
+from fairlead.policy.rule.split import Demand, Tiers
 from support.filtering import ALL, Scene
 from support.members import KEY, a_deployment, member
 from support.policies import ON_DEMAND, SPOT, policy

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from fairlead import Cluster
-from fairlead.engine.objects import read_pod
+from fairlead.engine.ask.objects import read_pod
 from support.differential.oracle import Object, Oracle, key_of
 from support.differential.states import State
 

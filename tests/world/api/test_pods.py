@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from fairlead.world.api import Api
-from fairlead.world.schema.quantities import canonical
 from fairlead.world.schema.resources import NODES, PODS, PRIORITY_CLASSES, RUNTIME_CLASSES
+from fairlead.world.schema.shape import canonical
 from support.embedded import causes, refused
 from support.manifests import pod
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from fairlead.world.controllers.indexes import format_indexes, parse_indexes
+from fairlead.world.controllers.job import format_indexes, parse_indexes
 from fairlead.world.kubelet import Pace
-from fairlead.world.timestamps import parse
+from fairlead.world.objects import parse_time
 from fairlead.world.world import World
 from support.manifests import job
 from support.worlds import Obj, active, conditions, events, history, names, pods, seconds, status, world
@@ -94,7 +94,7 @@ def test_retries_wait_longer_each_time() -> None:
     seen = history(cluster)
     finish(cluster, made({"backoffLimit": 3}, exit_code="1", run_for="0s"))
     starts = [
-        parse(item["metadata"]["creationTimestamp"])
+        parse_time(item["metadata"]["creationTimestamp"])
         for _, kind, what, item in seen
         if kind == "ADDED" and what.startswith("Pod ")
     ]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairlead.world.controllers.rollout import Bounds, bounds, scaled
+from fairlead.world.controllers.deployment import Bounds, bounds
 from fairlead.world.kubelet import Pace
+from fairlead.world.objects import scaled
 from support.manifests import deployment
 from support.worlds import active, ready, seconds, status, world
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairlead.nodegroups import NodeGroup
-from fairlead.policy.admission import have_alone
+from fairlead.policy.decide.admission import have_alone
 from fairlead.world.autoscaler import TO_BE_DELETED, Pacing
 from fairlead.world.world import World
 from support.manifests import deployment, replica_set

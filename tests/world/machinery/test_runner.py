@@ -10,10 +10,10 @@ from fairlead.errors import ApiError, BadObject, Conflict
 from fairlead.world.admission import AdmissionRequest, Admitter
 from fairlead.world.api import Admitted, Api
 from fairlead.world.clock import EPOCH, VirtualClock, WallClock
-from fairlead.world.controllers.objects import key_of
 from fairlead.world.controllers.writes import Again, Batch, Create, Delete, Patch, Update, View, Write
+from fairlead.world.events import Recorder
 from fairlead.world.ids import CountedIds
-from fairlead.world.recorder import Recorder
+from fairlead.world.objects import key_of
 from fairlead.world.runner import Runner
 from fairlead.world.schema.resources import CONFIGMAPS, MUTATING_WEBHOOKS
 from fairlead.world.store import Store

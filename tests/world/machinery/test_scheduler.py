@@ -2,6 +2,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from fairlead.world.api import DeleteOptions
+from fairlead.world.autoscaler import Pacing
+from fairlead.world.kubelet import Pace
+from fairlead.world.schema.resources import PODS
 from fairlead.world.world import World
 from support.manifests import pod
 from support.worlds import (
@@ -9,6 +13,7 @@ from support.worlds import (
     asking,
     conditions,
     events,
+    group,
     homes,
     names,
     node,
@@ -43,7 +48,11 @@ def test_a_pod_that_fits_nowhere_is_marked_and_told_why_in_kube_schedulers_words
     cluster.run_until(seconds(1))
     cluster.create(wanting("big", "64"))
     cluster.run_until(seconds(5))
-    words = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable."
+    words = (
+        "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable. "
+        "no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for "
+        "scheduling."
+    )
     assert conditions(cluster, "Pod", "big")["PodScheduled"] == ("False", "Unschedulable")
     assert status(cluster, "Pod", "big")["conditions"][0]["message"] == words
     assert events(cluster, "FailedScheduling") == [words]
@@ -161,3 +170,77 @@ def test_a_node_that_cannot_be_read_is_left_out_until_it_can() -> None:
     assert home(cluster, "a") == ""
     offer(right)
     cluster.run_until(lambda: home(cluster, "a") == "n1")
+
+
+def preempting(cpu: int = 1, **more: Any) -> World:
+    """A node with a pod of low priority; what is told to leave takes half a minute to."""
+    cluster = world(1, cpu=cpu, pace=Pace(stop=seconds(30)), **more)
+    for value in (1, 5, 10):
+        made = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": value}
+        cluster.create({**made, "metadata": {"name": f"p{value}"}})
+    cluster.create(wanting("low", priorityClassName="p1"))
+    cluster.run_until(lambda: ready(cluster))
+    return cluster
+
+
+def test_room_that_is_being_made_is_kept_for_the_pod_that_asked_for_it() -> None:
+    cluster = preempting(cpu=2)
+    cluster.create(wanting("other", priorityClassName="p1"))
+    cluster.run_until(lambda: len(ready(cluster)) == 2)
+    cluster.create(wanting("high", "2", priorityClassName="p10"))
+    cluster.run_until(seconds(10))
+    assert status(cluster, "Pod", "high")["nominatedNodeName"] == "n1"
+    assert len(events(cluster, "Preempted")) == 2
+    cluster.create(wanting("another", priorityClassName="p5"))
+    cluster.api.delete(PODS, "other", "default", DeleteOptions(grace_s=0))
+    cluster.run_until(lambda: home(cluster, "high"))
+    assert home(cluster, "another") == ""
+
+
+def test_a_still_higher_pod_takes_the_room_over_and_the_nomination_is_taken_back() -> None:
+    cluster = preempting()
+    cluster.create(wanting("middle", priorityClassName="p5"))
+    cluster.run_until(seconds(10))
+    assert status(cluster, "Pod", "middle")["nominatedNodeName"] == "n1"
+    cluster.create(wanting("high", priorityClassName="p10"))
+    cluster.run_until(lambda: status(cluster, "Pod", "high").get("nominatedNodeName"))
+    cluster.run_until(seconds(1))
+    assert not status(cluster, "Pod", "middle").get("nominatedNodeName")
+    cluster.run_until(lambda: home(cluster, "high"))
+    assert home(cluster, "middle") == ""
+
+
+def test_a_pod_that_waits_for_its_victims_picks_no_others() -> None:
+    cluster = preempting()
+    cluster.patch("Node", "n1", {"metadata": {"labels": {"pool": "own"}}})
+    cluster.create(wanting("high", priorityClassName="p10", nodeSelector={"pool": "own"}))
+    cluster.run_until(seconds(5))
+    cluster.create(node("n2", cpu=1))
+    cluster.create(wanting("later", priorityClassName="p1", nodeSelector={"kubernetes.io/hostname": "n2"}))
+    cluster.run_until(lambda: ready(cluster))
+    cluster.patch("Node", "n2", {"metadata": {"labels": {"pool": "own"}}})
+    cluster.run_until(lambda: home(cluster, "high"))
+    assert home(cluster, "high") == "n1"
+    assert len(events(cluster, "Preempted")) == 1
+
+
+def test_an_autoscaler_brings_no_node_for_a_pod_for_which_others_leave() -> None:
+    cluster = preempting(groups=[group(cpu=1)], autoscaler=Pacing())
+    cluster.create(wanting("high", priorityClassName="p10"))
+    cluster.run_until(lambda: home(cluster, "high"))
+    assert home(cluster, "high") == "n1"
+    assert not events(cluster, "TriggeredScaleUp")
+
+
+def test_pods_that_start_later_are_the_first_of_their_priority_to_leave() -> None:
+    cluster = world(2, cpu=1)
+    made = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 10}
+    cluster.create({**made, "metadata": {"name": "p10"}})
+    cluster.create(wanting("old"))
+    cluster.run_until(seconds(60))
+    cluster.create(wanting("new"))
+    cluster.run_until(lambda: len(ready(cluster)) == 2)
+    cluster.create(wanting("high", priorityClassName="p10"))
+    cluster.run_until(lambda: home(cluster, "high"))
+    assert cluster.get("Pod", "old")
+    assert not cluster.get("Pod", "new")

@@ -10,9 +10,7 @@ from collections.abc import Callable
 from rich.console import Console
 from rich.text import Text
 
-from fairlead.cli.demo.picture import Picture, Thing
-
-__all__ = ["Narrator"]
+from fairlead.cli.demo.observed import Observed, Thing
 
 # Reason of a scheduler's event → what it says about the pod, and how it looks.
 _SAID = {
@@ -23,16 +21,16 @@ _SAID = {
 
 
 class Narrator:
-    """Tells of every change of a picture. `elapsed_s` is the cluster's time since the start."""
+    """Print every change of the observed cluster. `elapsed_s` is the cluster's time since the start."""
 
-    def __init__(self, console: Console, picture: Picture, elapsed_s: Callable[[], float]) -> None:
+    def __init__(self, console: Console, observed: Observed, elapsed_s: Callable[[], float]) -> None:
         self._console = console
-        self._picture = picture
+        self._observed = observed
         self._elapsed_s = elapsed_s
         self._told: dict[str, set[str]] = {}  # who → why it waits, as far as that was said
         self._started: dict[str, bool] = {}  # gang → whether all of it has a node
         self._gangs: dict[str, str] = {}  # pod → its gang
-        picture.on_change.append(self._changed)
+        observed.on_change.append(self._changed)
 
     def chapter(self, text: str) -> None:
         """A new part of the story."""
@@ -46,18 +44,18 @@ class Narrator:
         self._console.print(Text.assemble(when, whom, (text, style)))
 
     def _changed(self, kind: str, old: Thing | None, new: Thing | None) -> None:
-        if kind == "Node":
+        if new is None:
+            if old is not None and kind in ("Node", "Pod"):
+                self.say(old.name, "is gone", "dim")
+                self._told.pop(old.name, None)
+        elif kind == "Node":
             self._node(old, new)
         elif kind == "Pod":
             self._pod(old, new)
-        elif kind == "Event" and old is None and new is not None and new.reason in _SAID:
+        elif kind == "Event" and old is None and new.reason in _SAID:
             self._event(new)
 
-    def _node(self, old: Thing | None, new: Thing | None) -> None:
-        if new is None:
-            if old is not None:
-                self.say(old.name, "is gone", "dim")
-            return
+    def _node(self, old: Thing | None, new: Thing) -> None:
         now = new.condition("Ready").get("status")
         before = old.condition("Ready").get("status") if old is not None else None
         if new.ready and not (old is not None and old.ready):
@@ -65,12 +63,7 @@ class Narrator:
         elif before == "True" and now != "True":
             self.say(new.name, f"is not ready: {new.condition('Ready').get('message', '')}", "red")
 
-    def _pod(self, old: Thing | None, new: Thing | None) -> None:
-        if new is None:
-            if old is not None:
-                self.say(old.name, "is gone", "dim")
-                self._told.pop(old.name, None)
-            return
+    def _pod(self, old: Thing | None, new: Thing) -> None:
         if new.gang:
             self._gangs[new.name] = new.gang
         if old is None:
@@ -93,7 +86,7 @@ class Narrator:
 
     def _gang(self, name: str) -> None:
         """Say when a gang that had not all its nodes has them, and when it has lost one."""
-        members = self._picture.pods(gang=name)
+        members = self._observed.pods(gang=name)
         placed = [pod.node for pod in members if pod.node]
         whole = len(placed) == len(members) > 0
         before = self._started.get(name)

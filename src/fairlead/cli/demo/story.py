@@ -1,6 +1,6 @@
 """What happens in the demo: what is asked of the cluster, and what is waited for before going on.
 
-The story does nothing itself; it yields steps, and whoever tells it carries them out, in virtual time or
+The story does nothing itself; it yields steps, and `clusters` carries them out, in virtual time or
 on the wall clock, on the embedded cluster or on a real one. Its workloads are the shipped examples.
 """
 
@@ -13,15 +13,13 @@ from typing import Any
 
 import yaml
 
-from fairlead.cli.demo.picture import Picture
+from fairlead.cli.demo.observed import Observed
 from fairlead.errors import BadInput
 from fairlead.rig.nodes import node_object
 
-__all__ = ["SETTLE_S", "Chapter", "Create", "Kill", "Scale", "Step", "Until", "story"]
-
 Obj = dict[str, Any]
 
-# Shorter than a cluster's five seconds and five minutes: somebody is watching.
+# Shorter than a cluster's five seconds and five minutes: a user is watching.
 SETTLE_S = 2
 _TOLERATE_S = 2
 
@@ -59,7 +57,7 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """A node stops working; nobody tells the cluster."""
+    """A node stops working, and the cluster gets no notice."""
 
     node: str
 
@@ -75,76 +73,76 @@ class Until:
 Step = Chapter | Create | Scale | Kill | Until
 
 
-def story(picture: Picture) -> Iterator[Step]:
+def story(observed: Observed) -> Iterator[Step]:
     """The scheduler's story, step by step; each step is to be over before the next is asked for."""
     yield Chapter(f"A cluster with {_NODES} nodes comes up.")
-    yield from _join(picture, range(1, _NODES + 1))
+    yield from _join(observed, range(1, _NODES + 1))
 
     yield Chapter(
         "examples/priorities.yaml arrives: a pod of priority 100, one of 10 and a gang of three at 50.\n"
         f"Each wants a node to itself, so one node is missing. The gang waits {SETTLE_S} s to be complete."
     )
     yield Create(_example("priorities.yaml"))
-    yield Until("the gang to run and the low-priority pod to wait", lambda: _low_gave_way(picture))
+    yield Until("the gang to run and the low-priority pod to wait", lambda: _low_gave_way(observed))
 
     yield Chapter(
         "examples/split-gang.yaml arrives: a gang of three from three Deployments, of priority 0.\n"
         "It may take nobody's node, and no part of it starts."
     )
     yield Create(_example("split-gang.yaml"))
-    yield Until("the second gang to wait", lambda: _waits(picture, "training", 3))
+    yield Until("the second gang to wait", lambda: _waits(observed, "training", 3))
 
     yield Chapter(
         "group-a is done and scaled to zero. Of its three nodes the low-priority pod takes one;\n"
         "two are free, and still no part of the second gang starts: it needs three."
     )
     yield Scale("fairlead-priorities", "group-a", 0)
-    yield Until("the low-priority pod to run", lambda: _runs(picture, app="low", number=1))
-    yield Until("two nodes to be free", lambda: not picture.pods(gang="group-a") and _free(picture) == 2)
+    yield Until("the low-priority pod to run", lambda: _runs(observed, app="low", number=1))
+    yield Until("two nodes to be free", lambda: not observed.pods(gang="group-a") and _free(observed) == 2)
 
     yield Chapter("Two more nodes join: the gang starts whole, and one node is to spare.")
-    yield from _join(picture, (_NODES + 1, _NODES + 2))
-    yield Until("the second gang to run", lambda: _runs(picture, gang="training", number=3))
+    yield from _join(observed, (_NODES + 1, _NODES + 2))
+    yield Until("the second gang to run", lambda: _runs(observed, gang="training", number=3))
 
-    dying = picture.pods(app="worker")[0].node
+    dying = observed.pods(app="worker")[0].node
     yield Chapter(
         f"{dying} dies, and with it a member of the gang. The others stay where they are.\n"
         f"(Pods leave a dead node after {_TOLERATE_S} s here; on a cluster that says nothing, after 5 min.)"
     )
     yield Kill(dying)
     yield Until(
-        f"{dying} to be missed", lambda: any(n.name == dying and not n.ready for n in picture.nodes())
+        f"{dying} to be missed", lambda: any(n.name == dying and not n.ready for n in observed.nodes())
     )
-    yield Until("all to be repaired", lambda: _all_well(picture, dying))
+    yield Until("all to be repaired", lambda: _all_well(observed, dying))
 
 
-def _join(picture: Picture, numbers: Iterator[int] | range | tuple[int, ...]) -> Iterator[Step]:
+def _join(observed: Observed, numbers: Iterator[int] | range | tuple[int, ...]) -> Iterator[Step]:
     names = [f"node-{number}" for number in numbers]
     yield Create([node_object(name) for name in names])
     yield Until(
         f"{', '.join(names)} to be ready",
-        lambda: {node.name for node in picture.nodes() if node.ready}.issuperset(names),
+        lambda: {node.name for node in observed.nodes() if node.ready}.issuperset(names),
     )
 
 
 # What is waited for
 
 
-def _runs(picture: Picture, *, number: int, app: str = "", gang: str = "") -> bool:
-    pods = picture.pods(app=app, gang=gang)
+def _runs(observed: Observed, *, number: int, app: str = "", gang: str = "") -> bool:
+    pods = observed.pods(app=app, gang=gang)
     return len(pods) == number and all(pod.node and pod.ready for pod in pods)
 
 
-def _waits(picture: Picture, gang: str, number: int) -> bool:
-    pods = picture.pods(gang=gang)
+def _waits(observed: Observed, gang: str, number: int) -> bool:
+    pods = observed.pods(gang=gang)
     return len(pods) == number and all(_held(pod.condition("PodScheduled")) for pod in pods)
 
 
-def _low_gave_way(picture: Picture) -> bool:
-    low = picture.pods(app="low")
+def _low_gave_way(observed: Observed) -> bool:
+    low = observed.pods(app="low")
     return (
-        _runs(picture, app="high", number=1)
-        and _runs(picture, gang="group-a", number=3)
+        _runs(observed, app="high", number=1)
+        and _runs(observed, gang="group-a", number=3)
         and len(low) == 1
         and _held(low[0].condition("PodScheduled"))
     )
@@ -154,17 +152,17 @@ def _held(scheduled: Obj) -> bool:
     return scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable"
 
 
-def _free(picture: Picture) -> int:
-    taken = {pod.node for pod in picture.pods()}
-    return sum(1 for node in picture.nodes() if node.name not in taken)
+def _free(observed: Observed) -> int:
+    taken = {pod.node for pod in observed.pods()}
+    return sum(1 for node in observed.nodes() if node.name not in taken)
 
 
-def _all_well(picture: Picture, dead: str) -> bool:
+def _all_well(observed: Observed, dead: str) -> bool:
     return (
-        _runs(picture, gang="training", number=3)
-        and _runs(picture, app="high", number=1)
-        and _runs(picture, app="low", number=1)
-        and all(pod.node != dead for pod in picture.pods())
+        _runs(observed, gang="training", number=3)
+        and _runs(observed, app="high", number=1)
+        and _runs(observed, app="low", number=1)
+        and all(pod.node != dead for pod in observed.pods())
     )
 
 

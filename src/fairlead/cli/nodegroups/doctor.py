@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairlead.cli.nodegroups.reading import file_option, note, read_given
-from fairlead.cli.showing import output_option
+from fairlead.cli.flags import cluster_options, output_option
+from fairlead.cli.nodegroups.file import file_option, note, read_given
 
 if TYPE_CHECKING:
     from fairlead.cloud.account import Account
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from fairlead.nodegroups import NodeGroup
     from fairlead.nodegroups.aws import CloudState
 
-__all__ = ["command"]
 
 _ASGS = "autoscaling:DescribeAutoScalingGroups"
 
@@ -45,6 +44,7 @@ class _Given:
 
 @click.command(
     "doctor",
+    short_help="Why a pod gets no node from zero, and what to do.",
     epilog="""\b
 Examples:
   An account as it was once seen, and the log of its Cluster Autoscaler; something is wrong there:
@@ -63,24 +63,35 @@ to tell, with 2 when the input cannot be used.
 @click.option("--from-file", default="", metavar="FILE", help="A dump of --save, or the AWS CLI's answers.")
 @click.option("--save", default="", metavar="FILE", help="Write what --aws read, for --from-file elsewhere.")
 @click.option("--cluster", default="", metavar="NAME", help="The EKS cluster; not needed if there is one.")
-@click.option("--region", default="", metavar="NAME", help="Another region than the AWS CLI's.")
-@click.option("--profile", default="", metavar="NAME", help="Another profile than the AWS CLI's.")
+@click.option("--region", default="", metavar="NAME", help="Region to use instead of the AWS CLI's.")
+@click.option("--profile", default="", metavar="NAME", help="Profile to use instead of the AWS CLI's.")
 @click.option("--ca-log", default="", metavar="FILE", help="Cluster Autoscaler's log; - is standard input.")
-@click.option("--ca-version", default="", metavar="X.Y.Z", help="Its version, if no Deployment tells.")
-@click.option("--ca-role", default="", metavar="ARN", help="Its IAM role, if no ServiceAccount tells.")
+@click.option(
+    "--ca-version",
+    default="",
+    metavar="X.Y.Z",
+    help="Version of Cluster Autoscaler, if no Deployment shows it.",
+)
+@click.option(
+    "--ca-role",
+    default="",
+    metavar="ARN",
+    help="IAM role of Cluster Autoscaler, if no ServiceAccount shows it.",
+)
 @click.option("--as-autoscaler", is_flag=True, help="The AWS credentials are the autoscaler's own.")
-@click.option("--pod", default="", metavar="NAMESPACE/NAME", help="Only this pod; by default all that wait.")
+@click.option(
+    "--pod", default="", metavar="NAMESPACE/NAME", help="Check only this pod; by default, all pending pods."
+)
 @click.option(
     "--objects",
     multiple=True,
     metavar="FILE",
     help="What the cluster has, as kubectl get -o yaml prints it. Repeatable.",
 )
-@click.option("--kubeconfig", default="", metavar="FILE", help="Read the cluster itself.")
-@click.option("--context", default="", metavar="NAME", help="The same, by another context than the current.")
+@cluster_options(kubeconfig="Path to a kubeconfig file: read the cluster itself.")
 @click.option("--fix", is_flag=True, help="Set the tags that are missing or wrong; shows them and asks.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@output_option
+@output_option("table", "json", "yaml")
 def command(
     *,
     file: str,
@@ -101,6 +112,7 @@ def command(
     Known causes are named, each with its evidence and the exact fix, most likely first. With --fix, tags are
     set on Auto Scaling groups, and everything is looked at again; nothing else is ever changed.
     """
+    from fairlead.cli.state import read_bytes
     from fairlead.client.clock import WALL_CLOCK
     from fairlead.cloud.account import Account
     from fairlead.cloud.doctor import CaSettings, diagnose, read_log
@@ -111,13 +123,14 @@ def command(
     _check(given, save=save, fix=fix, as_autoscaler=as_autoscaler)
     groups = read_given(file)
     told = CaSettings(version=Version.read(ca_version) if ca_version else None, role=ca_role)
-    read, log = _objects(given), _log(given)
+    read = _objects(given)
     objects = read.objects
+    log = read_bytes(given.ca_log).decode(errors="replace") if given.ca_log else ""
 
     def find(state: CloudState | None, *, mended: bool = False) -> Report:
         heard, shown = read_log(log), objects
         if mended:
-            # Who was refused before the tags were set says nothing of what they do.
+            # Refusals from before the tags were set say nothing of what the tags do.
             heard.refusals.clear()
             shown = [each for each in objects if each.get("kind") != "Event"]
         now = WALL_CLOCK.wall() if given.aws or given.live else None
@@ -203,42 +216,24 @@ def _save(state: CloudState, path: str) -> None:
 
 
 def _objects(given: _Given) -> ClusterRead:
+    from fairlead.cli.cluster import call_cluster
     from fairlead.cli.state import read_objects
-    from fairlead.cloud.cluster import ClusterRead
-    from fairlead.engine.objects import opened
+    from fairlead.client.api import Client
+    from fairlead.cloud.cluster import ClusterRead, read_cluster
+    from fairlead.engine.ask.objects import opened
 
     found = list(opened(read_objects(given.objects))) if given.objects else []
-    read = _read_cluster(given) if given.live else ClusterRead([], {})
+    if not given.live:
+        return ClusterRead(found, {})
+    read = call_cluster(
+        given.kubeconfig, given.context, lambda connection, _: read_cluster(Client(connection))
+    )
     return ClusterRead([*found, *read.objects], read.unread)
 
 
-def _read_cluster(given: _Given) -> ClusterRead:
-    from fairlead.client import config
-    from fairlead.client.api import Client
-    from fairlead.client.connection import Connection
-    from fairlead.cloud.cluster import read_cluster
-    from fairlead.doors.running import configure_logging, event_loop
-
-    configure_logging("auto", "warning")
-
-    async def look() -> ClusterRead:
-        target = config.load(given.kubeconfig or None, context=given.context or None)
-        async with Connection(target) as connection:
-            return await read_cluster(Client(connection))
-
-    with event_loop() as runner:
-        return runner.run(look())
-
-
-def _log(given: _Given) -> str:
-    from fairlead.cli.state import read_bytes
-
-    return read_bytes(given.ca_log).decode(errors="replace") if given.ca_log else ""
-
-
 def _agreed(report: Report, yes: bool, output: str) -> tuple[TagChange, ...]:
-    """The tags to set, if there are any and somebody says yes."""
-    from fairlead.cli.showing import show_lines
+    """The tags to set, if there are any and the user agrees."""
+    from fairlead.cli.output import show_lines
     from fairlead.errors import BadInput
 
     changes = report.tags
@@ -253,22 +248,20 @@ def _agreed(report: Report, yes: bool, output: str) -> tuple[TagChange, ...]:
     try:
         agreed = yes or click.confirm(f"Set these {len(changes)} tags?", err=True)
     except click.Abort as error:
-        raise BadInput("--fix asks first and nobody answered: nothing was set; scripts give --yes") from error
+        raise BadInput("--fix asks first and got no answer: nothing was set; scripts give --yes") from error
     return changes if agreed else ()
 
 
 def _show(report: Report, output: str) -> None:
-    from fairlead.cli.showing import show_json, show_lines, show_yaml
+    from fairlead.cli.output import show_data, show_lines, show_table
 
-    if output == "json":
-        show_json(report.to_plain())
-        return
-    if output == "yaml":
-        show_yaml(report.to_plain())
+    if output != "table":
+        show_data(report.to_plain(), output)
         return
     for heading, verdicts in (("GROUP", (*report.groups, *report.pools)), ("POD", report.pods)):
         if verdicts:
-            _show_verdicts(heading, verdicts)
+            rows = ((one.name, (str(one), _colour(one)), one.where, one.why) for one in verdicts)
+            show_table((heading, "FROM ZERO", "WHERE", "WHY"), rows)
             show_lines("")
     if report.unread:
         show_lines("Could not be read, so that nothing is known of it:")
@@ -280,31 +273,17 @@ def _show(report: Report, output: str) -> None:
     show_lines(*(f"{number}. {finding}" for number, finding in enumerate(report.findings, 1)))
 
 
-def _show_verdicts(heading: str, verdicts: Sequence[Verdict]) -> None:
-    from rich.text import Text
-
-    from fairlead.cli.showing import show_table
-
-    show_table(
-        (heading, "FROM ZERO", "WHERE", "WHY"),
-        (
-            (
-                Text(each.name),
-                Text(str(each), style="yellow" if not each.certain else "green" if each.works else "red"),
-                Text(each.where),
-                Text(each.why),
-            )
-            for each in verdicts
-        ),
-    )
+def _colour(verdict: Verdict) -> str:
+    if not verdict.certain:
+        return "yellow"
+    return "green" if verdict.works else "red"
 
 
 def _show_after(report: Report, changes: Sequence[TagChange], output: str) -> None:
-    from fairlead.cli.showing import show_json, show_lines, show_yaml
+    from fairlead.cli.output import show_data, show_lines
 
-    plain = {**report.to_plain(), "set": [{"asg": e.asg, "key": e.key, "value": e.value} for e in changes]}
     if output != "table":
-        (show_json if output == "json" else show_yaml)(plain)
+        show_data({**report.to_plain(), "set": [asdict(each) for each in changes]}, output)
         return
     show_lines("", "After the fix:")
     _show(report, output)

@@ -6,16 +6,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from fairlead.cli.cluster import call_cluster
+from fairlead.cli.flags import duration_s
 from fairlead.cli.state import read_objects
 from fairlead.client.api import Client
-from fairlead.client.config import load
-from fairlead.client.connection import Connection
 from fairlead.errors import BadInput
-from fairlead.kube.duration import seconds
 from fairlead.tenants.names import check_name
 from fairlead.tenants.types import TenantType, default_types, read_types
-
-__all__ = ["Session", "check_names", "count", "plain_values", "run", "timeout_s", "type_called", "types_of"]
 
 T = TypeVar("T")
 
@@ -29,18 +26,10 @@ class Session:
 
 
 def run(kubeconfig: str, context: str, call: Callable[[Session], Awaitable[T]]) -> T:
-    """Call it with a connection that is open."""
-    from fairlead.doors.running import configure_logging, event_loop
-
-    target = load(kubeconfig or None, context=context or None)
-    configure_logging("auto", "warning")
-
-    async def connected() -> T:
-        async with Connection(target) as connection:
-            return await call(Session(Client(connection), target.namespace))
-
-    with event_loop() as runner:
-        return runner.run(connected())
+    """Await `call` with a session on the cluster that the flags name."""
+    return call_cluster(
+        kubeconfig, context, lambda connection, target: call(Session(Client(connection), target.namespace))
+    )
 
 
 def types_of(file: str) -> dict[str, TenantType]:
@@ -51,7 +40,7 @@ def types_of(file: str) -> dict[str, TenantType]:
 
 
 def type_called(types: dict[str, TenantType], name: str) -> TenantType:
-    """The type of that name; BadInput names those there are."""
+    """The type of that name; BadInput lists the existing ones."""
     if name not in types:
         source = next(iter(types.values())).source
         raise BadInput(f"there is no tenant type {name!r}; {source} has: {', '.join(sorted(types))}")
@@ -71,10 +60,7 @@ def check_names(names: tuple[str, ...]) -> tuple[str, ...]:
 
 def timeout_s(timeout: str) -> float:
     """The seconds of --timeout."""
-    try:
-        return seconds(timeout)
-    except ValueError as error:
-        raise BadInput(f"--timeout: {error}") from error
+    return duration_s("--timeout", timeout)
 
 
 def count(number: int, word: str) -> str:

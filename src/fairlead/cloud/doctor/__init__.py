@@ -5,9 +5,8 @@ are ordered. Does not belong here: calls of AWS (`fairlead.cloud.account`), an a
 (`fairlead.nodegroups.aws`), or any rule on where a pod fits: those are the engine's.
 """
 
-from fairlead.cloud.doctor.autoscaler import CaSettings
+from fairlead.cloud.doctor.autoscaler import CaSettings, Evidence, read_log
 from fairlead.cloud.doctor.diagnosis import diagnose
-from fairlead.cloud.doctor.evidence import Evidence, read_log
 from fairlead.cloud.doctor.findings import CAUSES, Finding, Report, TagChange, Verdict
 
 __all__ = [

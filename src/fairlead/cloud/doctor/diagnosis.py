@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from fairlead.cloud.doctor import access, pods, pools, tagging
-from fairlead.cloud.doctor.autoscaler import CaSettings, find_autoscaler
-from fairlead.cloud.doctor.evidence import Evidence, read_events, without_suffix
+from fairlead.cloud.doctor import groups as checks
+from fairlead.cloud.doctor import pods, pools
+from fairlead.cloud.doctor.autoscaler import (
+    CaSettings,
+    Evidence,
+    find_autoscaler,
+    read_events,
+    without_suffix,
+)
 from fairlead.cloud.doctor.findings import Finding, Report, TagChange, Verdict, ordered
+from fairlead.cloud.doctor.pods import Trial
 from fairlead.cloud.doctor.subjects import Around, Subject, subjects_of, tag_command
-from fairlead.cloud.doctor.trying import Trial
 from fairlead.errors import BadInput
 from fairlead.kube.pod import Pod
 from fairlead.nodegroups import NodeGroup
 from fairlead.nodegroups.aws import CloudState, demanded_tags
 from fairlead.nodegroups.aws.tags import LABEL, PREFIX, TAINT
-
-__all__ = ["diagnose", "settings_of"]
 
 
 def diagnose(
@@ -94,7 +98,7 @@ def _without_account(
 def settings_of(
     objects: Sequence[Mapping[str, Any]], evidence: Evidence, given: CaSettings | None = None
 ) -> CaSettings:
-    """What is known of the autoscaler: as one is told, else by its Deployment, else by its log."""
+    """What is known of the autoscaler: as given, else by its Deployment, else by its log."""
     found = find_autoscaler(objects) or CaSettings()
     flags = {name: (value,) for name, value in evidence.flags.items()} | found.flags
     given = given or CaSettings()
@@ -108,7 +112,7 @@ def settings_of(
 
 def _waiting(trial: Trial, pod: str) -> list[Pod]:
     if not pod:
-        # Those of one owner are alike: one stands for all.
+        # Pods of one owner are alike: one stands for all.
         owners: dict[str, Pod] = {}
         for each in trial.pending():
             owner = each.metadata.controller
@@ -123,14 +127,14 @@ def _waiting(trial: Trial, pod: str) -> list[Pod]:
 def _of_groups(
     subjects: Sequence[Subject], around: Around, trial: Trial, waiting: Sequence[Pod] | None
 ) -> list[Finding]:
-    findings = [*access.check_flags(around), *access.check_access(subjects, around)]
+    findings = [*checks.check_flags(around), *checks.check_access(subjects, around)]
     homeless = None if waiting is None else [pod for pod in waiting if not trial.at_home(pod)]
     for subject in subjects:
-        findings += tagging.check_tags(subject)
+        findings += checks.check_tags(subject)
         wanted = None
         if homeless is not None:
             wanted = any(trial.refused(pod, node) is None for pod in homeless for node in subject.wished)
-        findings += access.check_size(subject, wanted)
+        findings += checks.check_size(subject, wanted)
     return findings
 
 
@@ -153,10 +157,9 @@ def _verdict(subject: Subject, blamed: Mapping[str, Sequence[Finding]]) -> Verdi
     return Verdict(subject.name, not mine, subject.asg.name if subject.asg else "", causes, certain)
 
 
-def _from_log(groups: Sequence[NodeGroup], evidence: Evidence) -> list[Finding]:
+def _from_log(groups: Sequence[NodeGroup], evidence: Evidence) -> Iterator[Finding]:
     """Without a word from the account: what a refusal in the log most likely means."""
     named = {group.name: group for group in groups}
-    found = []
     for refusal in evidence.refusals:
         group = named.get(without_suffix(refusal.group)) or named.get(refusal.group)
         prefix = {"NodeAffinity": LABEL, "TaintToleration": TAINT}.get(refusal.rule)
@@ -167,29 +170,22 @@ def _from_log(groups: Sequence[NodeGroup], evidence: Evidence) -> list[Finding]:
             continue
         changes = [TagChange(refusal.group, key, value) for key, value in tags.items()]
         short = ", ".join(f"{key.removeprefix(PREFIX)}={value}" for key, value in tags.items())
-        found.append(
-            Finding(
-                "label-tag-missing" if prefix == LABEL else "taint-tag-wrong",
-                f"the autoscaler's template of {refusal.group} lacks {short}: no tag says it, or EKS' answer "
-                "did not come; --aws tells which.",
-                tag_command(changes, ""),
-                group=group.name,
-                pod="",
-                evidence=(str(refusal),),
-                certain=False,
-                seen=True,
-            )
+        yield Finding(
+            "label-tag-missing" if prefix == LABEL else "taint-tag-wrong",
+            f"the autoscaler's template of {refusal.group} lacks {short}: no tag says it, or EKS' answer "
+            "did not come; --aws tells which.",
+            tag_command(changes, ""),
+            group=group.name,
+            evidence=(str(refusal),),
+            certain=False,
+            seen=True,
         )
-    asked = evidence.asked[-1:]
-    return found + [
-        Finding(
+    for each in evidence.asked[-1:]:
+        mended = f"add to its role's policy: {checks.STATEMENT}"
+        yield Finding(
             "describe-nodegroup-denied" if each.denied else "describe-nodegroup-unreachable",
             f"the autoscaler's call of eks:DescribeNodegroup for {each.nodegroup} failed.",
-            f"add to its role's policy: {access.STATEMENT}"
-            if each.denied
-            else "let it reach the EKS API: a VPC endpoint for eks",
+            mended if each.denied else "let it reach the EKS API: a VPC endpoint for eks",
             evidence=(f"log: {each.why}",),
             seen=True,
         )
-        for each in asked
-    ]

@@ -8,10 +8,8 @@ likely first; what a log or an event speaks of goes before what was only reckone
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
-
-__all__ = ["CAUSES", "Finding", "Report", "TagChange", "Verdict", "ordered"]
 
 # Name → what it means; the order is how often each turns out to be it.
 CAUSES = {
@@ -109,7 +107,7 @@ class Finding:
             "evidence": list(self.evidence),
             "fix": self.fix,
             "fixable": bool(self.tags),
-            "tags": [{"asg": tag.asg, "key": tag.key, "value": tag.value} for tag in self.tags],
+            "tags": [asdict(tag) for tag in self.tags],
         }
 
 

@@ -6,31 +6,32 @@ describes. Refused by the former only, it is the group that needs mending; by bo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import msgspec
 
-from fairlead.cloud.doctor.access import cached_empty
-from fairlead.cloud.doctor.evidence import BACKOFF, FULL, Refusal
+from fairlead.cloud.doctor.autoscaler import BACKOFF, FULL, Refusal
 from fairlead.cloud.doctor.findings import Finding, TagChange, Verdict
-from fairlead.cloud.doctor.subjects import DISK, Around, Subject, tag_command
-from fairlead.cloud.doctor.trying import Refused, Trial, made_for, too_little
-from fairlead.cloud.shell import word
+from fairlead.cloud.doctor.groups import cached_empty
+from fairlead.cloud.doctor.subjects import DISK, Around, Subject, activities_of, tag_command
+from fairlead.engine import rules
+from fairlead.engine.ask.cluster import Cluster
+from fairlead.engine.ask.daemons import daemon_pod
+from fairlead.engine.ask.sandbox import sandbox
+from fairlead.engine.ranking.ranking import Ranking
+from fairlead.engine.rules.reasons import Insufficient
+from fairlead.engine.snapshot.requests import allocatable, requests_of
+from fairlead.errors import BadObject
+from fairlead.kube.decode import call_it
+from fairlead.kube.meta import ObjectMeta
 from fairlead.kube.node import Node
-from fairlead.kube.pod import Pod
-from fairlead.kube.tolerations import Taint, tolerated
+from fairlead.kube.pod import Pod, PodSpec
+from fairlead.kube.quantity import format_bytes, format_milli
+from fairlead.kube.tolerations import Taint, Toleration, tolerated
+from fairlead.nodegroups import NodeGroup
 from fairlead.nodegroups.aws.tags import LABEL, PREFIX, RESOURCES
-
-__all__ = [
-    "BLOCKING",
-    "asked_labels",
-    "check_by_file",
-    "check_group",
-    "check_pod",
-    "check_refusals",
-    "pod_finding",
-]
 
 # With one of these no pod helps a group to grow.
 BLOCKING = (
@@ -74,20 +75,14 @@ def check_pod(
         and not any(found.cause in BLOCKING for found in blamed.get(each.subject.name, ()))
     ]
     if helped:
-        found = [
-            finding
-            for subject in helped
-            if (finding := _contradicted(pod, subject, blamed, around)) is not None
-        ]
+        found = [each for subject in helped for each in _contradicted(pod, subject, blamed, around)]
         why = "the autoscaler says otherwise" if found else ""
         certain = not found or any(each.certain for each in found)
         return Verdict(key, not found, helped[0].name, why, certain), found
     home_groups = [each for each in tries if each.described is None]
     if not home_groups:
         return _fits_nowhere(pod, tries, around)
-    found = []
-    for each in home_groups:
-        found += _unhelped(pod, each, blamed, trial)
+    found = [finding for each in home_groups for finding in _unhelped(pod, each, blamed, trial)]
     names = ", ".join(dict.fromkeys(each.subject.name for each in home_groups))
     causes = ", ".join(
         dict.fromkeys(
@@ -111,32 +106,40 @@ def check_by_file(
     return _fits_nowhere(pod, tries, around)
 
 
-def check_group(subject: Subject, blamed: Blamed, trial: Trial) -> list[Finding]:
+def check_group(subject: Subject, blamed: Blamed, trial: Trial) -> Iterator[Finding]:
     """What keeps the very pod that a group is for from bringing it up, where nothing else does."""
     template = subject.template
     if template is None or blamed.get(subject.name):
-        return []
+        return
     pod = made_for(subject.group)
-    refused = trial.refused(pod, template.node)
-    if refused is None:
-        return []
-    found = pod_finding(pod, template.node, refused, group=subject.name, called="a pod that it is for")
-    return [replace(found, pod="")]
+    if refused := trial.refused(pod, template.node):
+        found = pod_finding(pod, template.node, refused, group=subject.name, called="a pod that it is for")
+        yield replace(found, pod="")
 
 
-def check_refusals(subject: Subject, blamed: Blamed, trial: Trial, known: Mapping[str, Pod]) -> list[Finding]:
-    """What the log says of pods that we do not have; those that its taints kept off are not its own."""
-    found = []
+def check_refusals(
+    subject: Subject, blamed: Blamed, trial: Trial, known: Mapping[str, Pod]
+) -> Iterator[Finding]:
+    """What the log says of a pod that we do not have; those that its taints kept off are not its own."""
     for refusal in subject.refusals:
         if refusal.pod in known or not subject.around.evidence.is_recent(refusal):
             continue
         if refusal.rule == "TaintToleration" or not _its_own(subject, refusal):
             continue
         if refusal.rule == "NodeResourcesFit":
-            found.append(_too_big_by_log(subject, refusal))
-        elif not blamed.get(subject.name) and _takes_its_own(subject, trial):
-            found.append(_stale(subject, refusal.pod, [str(refusal)], certain=False))
-    return found[:1]
+            yield subject.finding(
+                "pod-too-big",
+                f"{refusal.pod} asks for more than a new node of {subject.name} has: {refusal.reasons}.",
+                "ask for less, or add a group with a larger instance type",
+                str(refusal),
+                pod=refusal.pod,
+                certain=False,
+                seen=True,
+            )
+            return
+        if not blamed.get(subject.name) and _takes_its_own(subject, trial):
+            yield _stale(subject, refusal.pod, [str(refusal)], certain=False)
+            return
 
 
 def _its_own(subject: Subject, refusal: Refusal) -> bool:
@@ -162,26 +165,34 @@ def _try(pod: Pod, subject: Subject, trial: Trial) -> _Try:
     return _Try(subject, imagined, None if None in described else described[0])
 
 
-def _contradicted(pod: Pod, subject: Subject, blamed: Blamed, around: Around) -> Finding | None:
+def _contradicted(pod: Pod, subject: Subject, blamed: Blamed, around: Around) -> Iterator[Finding]:
     """All is as it should be, yet the autoscaler says no: it remembers something else, or waits.
 
     What is no longer said, and what other groups say, is no contradiction. An event may have been written
     just before something was mended: what only events say is never certain.
     """
-    if blamed.get(subject.name) or cached_empty(subject) is not None:
-        return None
+    if blamed.get(subject.name) or any(cached_empty(subject)):
+        return
     key = pod.metadata.key
     heard = [each for each in around.evidence.refusals if each.pod == key and around.evidence.is_recent(each)]
     lines = [each for each in heard if subject.is_called(each.group)]
     events = [each for each in heard if not each.group]
     if lines:
         certain = any(each.rule in _OF_NODES for each in lines)
-        return _stale(subject, key, [str(each) for each in (*lines, *events)], certain=certain)
-    if any(_by_all(each, subject) for each in events):
-        return _stale(subject, key, [str(each) for each in events], certain=False)
-    if waits := [each for each in events if each.said(BACKOFF)]:
-        return _backing_off(subject, key, waits[0])
-    return None
+        yield _stale(subject, key, [str(each) for each in (*lines, *events)], certain=certain)
+    elif any(_by_all(each, subject) for each in events):
+        yield _stale(subject, key, [str(each) for each in events], certain=False)
+    elif waits := [each for each in events if each.said(BACKOFF)]:
+        yield subject.finding(
+            "in-backoff",
+            f"by its tags and by EKS {subject.name} takes {key}, but the autoscaler tried a group without "
+            "success, and waits.",
+            activities_of(subject.asg_name or subject.name),
+            str(waits[0]),
+            pod=key,
+            certain=False,
+            seen=True,
+        )
 
 
 def _by_all(event: Refusal, subject: Subject) -> bool:
@@ -201,61 +212,37 @@ def _stale(subject: Subject, pod: str, evidence: list[str], *, certain: bool) ->
     if not version.can_forget_nodes:
         fix = f"{settings.restart} each time, or update: {version} has no --node-info-cache-expire-time"
     said = f"--node-info-cache-expire-time is {settings.expire}" if settings.flags else ""
-    return Finding(
+    return subject.finding(
         "stale-node-info",
         f"by its tags and by EKS {subject.name} takes {pod}, but the autoscaler says no: it goes by the "
         "group's last node, which it remembers.",
         fix,
-        group=subject.name,
+        *(each for each in (*evidence[:2], said) if each),
         pod=pod,
-        evidence=tuple(each for each in (*evidence[:2], said) if each),
         certain=certain,
         seen=True,
     )
 
 
-def _backing_off(subject: Subject, pod: str, event: Refusal) -> Finding:
-    asg = subject.asg.name if subject.asg else subject.name
-    return Finding(
-        "in-backoff",
-        f"by its tags and by EKS {subject.name} takes {pod}, but the autoscaler tried a group in vain, and "
-        "waits.",
-        f"aws autoscaling describe-scaling-activities --auto-scaling-group-name {word(asg)} "
-        "--max-items 5 tells why",
-        group=subject.name,
-        pod=pod,
-        evidence=(str(event),),
-        certain=False,
-        seen=True,
-    )
-
-
-def _unhelped(pod: Pod, tried: _Try, blamed: Blamed, trial: Trial) -> list[Finding]:
+def _unhelped(pod: Pod, tried: _Try, blamed: Blamed, trial: Trial) -> Iterator[Finding]:
     """A group's nodes would take the pod, but from zero they do not come."""
     subject, template = tried.subject, tried.subject.template
     if template is None or tried.imagined is None:
-        return []
-    asg = subject.asg
-    zones = asg.zones if asg else ()
-    other = next(
-        (zone for zone in zones[1:] if trial.refused(pod, _in_zone(template.node, zone)) is None), ""
-    )
-    if other:
-        return [
-            Finding(
-                "first-zone-template",
-                f"{pod.metadata.key} needs zone {other}; {subject.name} has it, but the autoscaler thinks of "
-                f"{zones[0]} only, the first of {', '.join(zones)}.",
-                f"one group per zone: in the file, copies of {subject.name} with zones: [{other}] and so on",
-                group=subject.name,
-                pod=pod.metadata.key,
-                evidence=(f"on its template: {tried.imagined.words}",),
-            )
-        ]
-    if blamed.get(subject.name):
-        return []
-    untold = _untold(pod, subject, template.node, tried.imagined)
-    return [untold or pod_finding(pod, template.node, tried.imagined, group=subject.name)]
+        return
+    zones = subject.asg.zones if subject.asg else ()
+    others = (zone for zone in zones[1:] if trial.refused(pod, _in_zone(template.node, zone)) is None)
+    if other := next(others, ""):
+        yield subject.finding(
+            "first-zone-template",
+            f"{pod.metadata.key} needs zone {other}; {subject.name} has it, but the autoscaler thinks of "
+            f"{zones[0]} only, the first of {', '.join(zones)}.",
+            f"one group per zone: in the file, copies of {subject.name} with zones: [{other}] and so on",
+            f"on its template: {tried.imagined.words}",
+            pod=pod.metadata.key,
+        )
+    elif not blamed.get(subject.name):
+        untold = _untold(pod, subject, template.node, tried.imagined)
+        yield untold or pod_finding(pod, template.node, tried.imagined, group=subject.name)
 
 
 def _untold(pod: Pod, subject: Subject, imagined: Node, refused: Refused) -> Finding | None:
@@ -279,19 +266,16 @@ def _untold(pod: Pod, subject: Subject, imagined: Node, refused: Refused) -> Fin
     changes = tuple(TagChange(asg.name, key, value) for key, value in tags.items())
     fix = tag_command(changes, subject.around.state.region)
     if RESOURCES + DISK in tags and subject.disk is None and DISK not in subject.group.instance_type.capacity:
-        # How much there is nobody knows: it is not ours to say.
-        changes, fix = (
-            (),
-            f"say in the file what disk nodes have, resources: {{{DISK}: 20Gi}}; --fix then tags it",
-        )
+        # How much there is cannot be known here.
+        changes = ()
+        fix = f"say in the file what disk nodes have, resources: {{{DISK}: 20Gi}}; --fix then tags it"
     short = ", ".join(f"{key.removeprefix(PREFIX)}={value}" for key, value in tags.items())
-    return Finding(
+    return subject.finding(
         cause,
         f"nodes of {subject.name} have what {pod.metadata.key} wants, but no tag on {asg.name} says {short}.",
         fix,
-        group=subject.name,
+        f"on its template: {refused.words}",
         pod=pod.metadata.key,
-        evidence=(f"on its template: {refused.words}",),
         tags=changes,
     )
 
@@ -359,14 +343,95 @@ def _toleration(taint: Taint) -> str:
     return f"{{key: {taint.key}, {value}, effect: {taint.effect}}}"
 
 
-def _too_big_by_log(subject: Subject, refusal: Refusal) -> Finding:
-    return Finding(
-        "pod-too-big",
-        f"{refusal.pod} asks for more than a new node of {subject.name} has: {refusal.reasons}.",
-        "ask for less, or add a group with a larger instance type",
-        group=subject.name,
-        pod=refusal.pod,
-        evidence=(str(refusal),),
-        certain=False,
-        seen=True,
+# How far along a pod came before it was refused: the rules in the order they are asked.
+_FAR = ("TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit")
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A rule's no, in the scheduler's words. `short`: the resources there is too little of."""
+
+    rule: str
+    words: str
+    short: tuple[str, ...] = ()
+
+    @property
+    def far(self) -> int:
+        """How many rules it passed, roughly: a pod that is refused late nearly fits."""
+        return _FAR.index(self.rule) if self.rule in _FAR else len(_FAR)
+
+
+class Trial:
+    """A cluster on which nodes are imagined; it is left as it was after each try."""
+
+    def __init__(self, objects: Iterable[Mapping[str, Any]] = ()) -> None:
+        kept = list(objects)
+        self.cluster = Cluster.from_objects(kept)
+        self._ranking = Ranking(self.cluster.snapshot)
+        self._daemons = [_daemon_set(each) for each in kept if each.get("kind") == "DaemonSet"]
+
+    def pending(self) -> list[Pod]:
+        """The pods that wait for a node and may have one; a DaemonSet's are no reason to scale."""
+        return [pod for pod in self.cluster.pods.values() if _waits(pod)]
+
+    def at_home(self, pod: Pod) -> str:
+        """A node that is there and takes the pod, "" if none does."""
+        snapshot = self.cluster.snapshot
+        slot = self._ranking.choose(snapshot.class_of(pod))
+        return snapshot.nodes.name(slot) if slot >= 0 else ""
+
+    def refused(self, pod: Pod, node: Node) -> Refused | None:
+        """Why a pod may not go on a node that is not there yet; None when it may."""
+        with sandbox(self._ranking) as box:
+            slot = box.open_node(node)
+            for owner in self._daemons:
+                daemon = daemon_pod(owner, node)
+                if daemon is not None and rules.fits(box.snapshot, box.snapshot.class_of(daemon), slot):
+                    box.place(daemon, slot)
+            verdicts = rules.verdicts(box.snapshot, box.snapshot.class_of(pod))
+            reasons = verdicts.reasons(slot)
+            if not reasons:
+                return None
+            short = tuple(each.resource for each in reasons if isinstance(each, Insufficient))
+            return Refused(verdicts.rule(slot), "; ".join(map(str, reasons)), short)
+
+
+def made_for(group: NodeGroup) -> Pod:
+    """The pod that a group is for: selects its labels, tolerates its taints, asks for nothing else."""
+    tolerations = tuple(
+        Toleration(each.key, operator="Equal", value=each.value, effect=each.effect) for each in group.taints
     )
+    spec = PodSpec(node_selector=group.labels, tolerations=tolerations)
+    return Pod(metadata=ObjectMeta(name=f"made-for-{group.name}", namespace="default"), spec=spec)
+
+
+def too_little(pod: Pod, node: Node, resources: Iterable[str]) -> str:
+    """What a pod asks for and a node has, of some resources."""
+    asks = dict(requests_of(pod).amounts)
+    has = allocatable(node.metadata.name, node.status.allocatable)
+    return ", ".join(
+        f"{_amount(each, asks.get(each, 0))} {each} where the node has {_amount(each, has.get(each, 0))}"
+        for each in resources
+    )
+
+
+def _amount(resource: str, amount: int) -> str:
+    if resource == "cpu":
+        return format_milli(amount)
+    return format_bytes(amount) if resource in ("memory", "ephemeral-storage") else str(amount)
+
+
+def _waits(pod: Pod) -> bool:
+    if pod.spec.node_name or pod.terminal or pod.metadata.deletion_timestamp or pod.spec.scheduling_gates:
+        return False
+    controller = pod.metadata.controller
+    return controller is None or controller.kind != "DaemonSet"
+
+
+def _daemon_set(given: Mapping[str, Any]) -> dict[str, Any]:
+    """A DaemonSet with all that its controller expects of one; a file may leave out what the API adds."""
+    template = (given.get("spec") or {}).get("template")
+    if not isinstance(template, dict) or not isinstance(template.get("spec"), dict):
+        raise BadObject(call_it(given), "spec.template.spec", "is missing")
+    metadata = {"uid": "", "namespace": "default", "name": "", **(given.get("metadata") or {})}
+    return {"apiVersion": "apps/v1", **given, "metadata": metadata}

@@ -2,7 +2,7 @@
 
 Among the cluster's own Auto Scaling groups, one belongs to a group of the file by its managed node group's
 name, by its own, or by either with something behind it, as Terraform's name prefixes leave it. Those that
-merely have the name are somebody else's, and nobody's to change.
+merely have the name belong to others, and are never changed.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
+from typing import Any
 
-from fairlead.cloud.doctor.autoscaler import CaSettings
-from fairlead.cloud.doctor.evidence import AskFailed, Evidence, Refusal, without_suffix
-from fairlead.cloud.doctor.findings import TagChange
+from fairlead.cloud.doctor.autoscaler import AskFailed, CaSettings, Evidence, Refusal, without_suffix
+from fairlead.cloud.doctor.findings import Finding, TagChange
 from fairlead.cloud.shell import word
 from fairlead.kube.decode import convert
 from fairlead.kube.node import Node
@@ -33,11 +33,9 @@ from fairlead.nodegroups.aws import (
 from fairlead.nodegroups.aws.state import Access
 from fairlead.nodegroups.aws.tags import LABEL, RESOURCES, TAINT, node_effect, said_by
 
-__all__ = ["DISK", "Around", "Subject", "subjects_of", "tag_command"]
-
 # The resource that every node has and no template does, unless a tag says it.
 DISK = "ephemeral-storage"
-# What EKS gives a node where nobody says otherwise, in GiB.
+# EKS' default for a node, in GiB.
 _USUAL_DISK = 20
 # Templates are made by an autoscaler that remembers nothing: the moment is of no consequence.
 _ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
@@ -90,6 +88,16 @@ class Subject:
         """The group's name."""
         return self.group.name
 
+    @property
+    def asg_name(self) -> str:
+        """The name of its Auto Scaling group, "" where there is none."""
+        return self.asg.name if self.asg else ""
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """The tags on its Auto Scaling group."""
+        return self.asg.tags if self.asg else {}
+
     @cached_property
     def template(self) -> Template | None:
         """The node that the autoscaler imagines from zero, if it could read all that it should now."""
@@ -136,22 +144,16 @@ class Subject:
         return self.nodegroup.disk_size if self.nodegroup else None
 
     @cached_property
-    def demanded(self) -> dict[str, str]:
-        """The tags that it must have, those of discovery among them."""
-        return demanded_tags(self.group, self.around.cluster)
-
-    @cached_property
     def lacking(self) -> dict[str, str]:
         """The demanded tags on what nodes are like that its own tags do not say."""
-        have = self.asg.tags if self.asg else {}
         return {
             tag: value
-            for tag, value in self.demanded.items()
-            if tag.startswith((LABEL, TAINT, RESOURCES)) and not _same(tag, have.get(tag), value)
+            for tag, value in demanded_tags(self.group, self.around.cluster).items()
+            if tag.startswith((LABEL, TAINT, RESOURCES)) and not _same(tag, self.tags.get(tag), value)
         }
 
     def told_by_eks(self, tag: str, value: str) -> bool:
-        """Whether EKS says of the group what a tag would; whether anybody hears it is another question."""
+        """Whether EKS reports of the group what a tag would; whether the autoscaler reads it is not said."""
         if self.nodegroup is None or self.asg is None or not (self.asg.nodegroup and self.asg.cluster):
             return False
         if tag.startswith(LABEL):
@@ -220,7 +222,11 @@ class Subject:
     @property
     def wrong_tags(self) -> dict[str, str]:
         """Tags that say nothing to the autoscaler, with the reason."""
-        return said_by(self.asg.tags).wrong if self.asg else {}
+        return said_by(self.tags).wrong
+
+    def finding(self, cause: str, says: str, fix: str, *evidence: str, **more: Any) -> Finding:
+        """What is wrong with the group; `more` is what else a `Finding` has."""
+        return Finding(cause, says, fix, group=self.name, evidence=evidence, **more)
 
 
 def subjects_of(groups: Sequence[NodeGroup], around: Around) -> tuple[Subject, ...]:
@@ -243,7 +249,7 @@ def subjects_of(groups: Sequence[NodeGroup], around: Around) -> tuple[Subject, .
         if group.name not in there
     ]
     order = {group.name: number for number, group in enumerate(groups)}
-    return tuple(sorted(found, key=lambda each: (order[each.name], each.asg.name if each.asg else "")))
+    return tuple(sorted(found, key=lambda each: (order[each.name], each.asg_name)))
 
 
 def _same(tag: str, have: str | None, value: str) -> bool:
@@ -260,6 +266,14 @@ def _is_called(name: str, asg: AutoScalingGroup, nodegroup: EksNodegroup | None,
     if exact:
         return name in names
     return any(each.startswith(f"{name}-") or each.endswith(f"-{name}") for each in names)
+
+
+def activities_of(asg: str) -> str:
+    """The AWS CLI's command that tells why an Auto Scaling group gets no nodes."""
+    return (
+        f"aws autoscaling describe-scaling-activities --auto-scaling-group-name {word(asg)} "
+        "--max-items 5 tells why"
+    )
 
 
 def tag_command(changes: Sequence[TagChange], region: str) -> str:

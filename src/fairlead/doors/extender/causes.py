@@ -12,13 +12,11 @@ from collections.abc import Collection, Iterable
 
 from fairlead.client.api import Client
 from fairlead.client.clock import WALL_CLOCK, Clock
-from fairlead.engine.tier_fit import TierFit
+from fairlead.engine.planning.tier_fit import TierFit
 from fairlead.errors import ApiError, NotFound, Unreachable
 from fairlead.kube.pod import Pod
 from fairlead.kube.resources import known
-from fairlead.policy.fallback import Blame, Waiter
-
-__all__ = ["AT_ONCE", "Causes"]
+from fairlead.policy.tiers.fallback import Blame, Waiter
 
 AT_ONCE = 32
 """Pods that are read in one look."""

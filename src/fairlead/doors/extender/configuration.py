@@ -13,22 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-import msgspec
-
 from fairlead.client.api import Client
 from fairlead.doors.extender.server import VERBS
 from fairlead.errors import BadInput, NotFound
-from fairlead.kube.meta import Object, ObjectMeta
 from fairlead.kube.resources import known
-
-__all__ = [
-    "Wanted",
-    "extender_entry",
-    "kubeadm_patch",
-    "scheduler_configuration",
-    "service_address",
-    "written",
-]
 
 FILE = "/etc/kubernetes/fairlead-scheduler.yaml"
 PATCH_FILE = "kube-scheduler+json.yaml"
@@ -62,7 +50,7 @@ class Wanted:
             raise BadInput(f"--url: {self.url!r}: {error}") from error
         if split.scheme not in ("http", "https") or not host or split.query or split.fragment:
             raise BadInput(f"--url: {self.url!r} is not http://HOST:PORT or https://HOST:PORT")
-        if _is_nowhere(host):
+        if (address := _ip(host)) is not None and address.is_unspecified:
             raise BadInput(f"--url: {host} is where to listen, not where to be reached")
         if self.ca_file and split.scheme != "https":
             raise BadInput("--ca-file is for an address with https")
@@ -88,33 +76,15 @@ class Wanted:
     @property
     def resolves_everywhere(self) -> bool:
         """Whether no DNS is needed."""
-        try:
-            ipaddress.ip_address(urlsplit(self.url).hostname or "")
-        except ValueError:
-            return False
-        return True
+        return _ip(urlsplit(self.url).hostname) is not None
 
 
-def _is_nowhere(host: str) -> bool:
+def _ip(host: str | None) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """An address; None: a name."""
     try:
-        return ipaddress.ip_address(host).is_unspecified
+        return ipaddress.ip_address(host or "")
     except ValueError:
-        return False  # a name
-
-
-class _Port(Object, frozen=True):
-    port: int
-    name: str = ""
-
-
-class _ServiceSpec(Object, frozen=True):
-    cluster_ip: str = msgspec.field(name="clusterIP", default="")
-    ports: tuple[_Port, ...] = ()
-
-
-class _Service(Object, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
-    spec: _ServiceSpec = _ServiceSpec()
+        return None
 
 
 async def service_address(
@@ -122,17 +92,17 @@ async def service_address(
 ) -> tuple[str, str]:
     """The URL of the extender's Service that works on every host, and the name in its certificate."""
     try:
-        service = await client.get(known("Service"), name, namespace, kind=_Service)
+        spec = (await client.get(known("Service"), name, namespace))["spec"]
     except NotFound:
         raise BadInput(
             f"there is no Service {name} in namespace {namespace}: make it first (deploy/extender), "
             "or give the address with --url http://HOST:PORT"
         ) from None
-    address = service.spec.cluster_ip
-    if address in ("", "None") or not service.spec.ports:
+    address, ports = spec.get("clusterIP", ""), spec.get("ports")
+    if address in ("", "None") or not ports:
         raise BadInput(f"Service {namespace}/{name} has no ClusterIP or no port: give the address with --url")
     host = f"[{address}]" if ":" in address else address
-    url = f"{'https' if https else 'http'}://{host}:{service.spec.ports[0].port}"
+    url = f"{'https' if https else 'http'}://{host}:{ports[0]['port']}"
     return url, f"{name}.{namespace}.svc"
 
 

@@ -14,34 +14,30 @@ import structlog
 from aiohttp import web
 
 from fairlead.client.api import Client
-from fairlead.client.view import Added, Deleted, Event, Modified
+from fairlead.doors.certificates import Callers, Files, Shown
 from fairlead.doors.crds import ensure_crds
+from fairlead.doors.extender.call_watch import PATIENCE_S, Calls
+from fairlead.doors.extender.ledgers import Ledgers
 from fairlead.doors.extender.metrics import Metrics
-from fairlead.doors.extender.reporting import PATIENCE_S, Calls
 from fairlead.doors.extender.server import LARGEST, LIMIT, Endpoint
-from fairlead.doors.extender.tokens import Tokens
 from fairlead.doors.extender.upkeep import Upkeep
-from fairlead.doors.grouping import GroupsOfPods
 from fairlead.doors.leader import lead
-from fairlead.doors.marks import LiveMarks
-from fairlead.doors.owners import OwnersOfPods
-from fairlead.doors.running import Door, Surroundings
-from fairlead.doors.shown import Callers, Files, Shown
-from fairlead.engine.tier_fit import TierFits
-from fairlead.errors import BadInput, FairleadError
-from fairlead.kube.meta import ObjectMeta
-from fairlead.kube.node import Node, NodeSpec, NodeStatus
-from fairlead.policy.decide.filter.filter_state import FilterState
-from fairlead.policy.decide.filter.tier_nodes import NodesOfTiers
-from fairlead.policy.groups import GroupKey
-from fairlead.policy.model import PlacementPolicy
+from fairlead.doors.process import Context, Door
+from fairlead.engine.planning.tier_fit import TierFits
+from fairlead.errors import BadInput
+from fairlead.feed.watches import Followed
+from fairlead.kube.node import Node
+from fairlead.kube.resources import known
+from fairlead.policy.decide.filter.extender import Extender
+from fairlead.policy.groups.member import GroupKey
 from fairlead.policy.names import POLICIES
-
-__all__ = ["LEASE", "ExtenderDoor", "Settings"]
+from fairlead.policy.rule.model import PlacementPolicy
 
 _log = structlog.get_logger(__name__)
 
 LEASE = "fairlead-extender"
+
+_NODES = known("Node")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +49,7 @@ class Settings:
     patience_s: float = PATIENCE_S
     """How long a scheduler may take to call before that is reported."""
     client_ca_file: str = ""
-    """Who signs the certificates that callers must show; "" is anybody."""
+    """The signers of the certificates that callers must show; "": callers need none."""
     largest: int = LARGEST
     """Bytes of a call with whole nodes."""
 
@@ -70,47 +66,33 @@ class ExtenderDoor(Door):
 
     name = "extender"
 
-    def __init__(self, around: Surroundings, settings: Settings) -> None:
-        self._around = around
+    def __init__(self, context: Context, settings: Settings) -> None:
+        super().__init__(context)
         self._settings = settings
-        rng, clock = around.rng, around.clock
-        self._nodes = NodesOfTiers()
         self._fits = TierFits()
-        self._marks = LiveMarks(around.client, around.policies, around.system_namespace, rng=rng, clock=clock)
-        self._state = FilterState(self._nodes, self._marks.unavailable)
-        self._owners = OwnersOfPods(around.client, rng=rng, clock=clock)
-        self._tokens = Tokens(around.client, self._ledger_changed, rng=rng, clock=clock)
-        self._groups = GroupsOfPods(
-            around.client,
-            around.policies,
-            self._owners,
-            exempt=around.exempt,
-            changed=self._group_changed,
-            shown=self._state.shown,
-            left=self._state.left,
-            on_node=self._on_node,
-            believed=self._tokens.known,
-            alone=True,
-            rng=rng,
-            clock=clock,
-        )
+        self._marks = context.marks
+        self._groups = context.groups
+        self._extender = Extender(lambda: self._groups.index, self._marks.of)
+        self._ledgers = Ledgers(context.client, context.watches, self._extender.tokens, self._ledger_changed)
+        self._groups.on_pods(self._extender.shown, self._extender.state.left)
+        context.watches.want(_NODES, Node)
+        self._followed_nodes = Followed(context.watches, _NODES, Node, self._put_node, self._drop_node)
         self._metrics = Metrics()
         self._upkeep = Upkeep(
-            self._state,
+            self._extender,
             self._fits,
-            self._groups,
-            around.policies,
+            context.policies,
             self._marks,
             metrics=self._metrics,
-            clock=around.clock,
+            clock=context.clock,
         )
         self._calls = Calls(
-            around.policies, self._metrics, patience_s=settings.patience_s, clock=around.clock
+            context.policies, self._metrics, patience_s=settings.patience_s, clock=context.clock
         )
         self._endpoint = Endpoint(
-            self._state,
+            self._extender,
             self._groups,
-            self._tokens,
+            self._ledgers,
             self._metrics,
             closed=self._closed,
             claim_probe=self._claim_probe,
@@ -118,7 +100,7 @@ class ExtenderDoor(Door):
             decided=self._upkeep.look,
             certified_only=bool(settings.client_ca_file),
             largest=settings.largest,
-            clock=around.clock,
+            clock=context.clock,
         )
         self._shown = Shown(ask=bool(settings.client_ca_file))
         self._callers = (
@@ -129,16 +111,16 @@ class ExtenderDoor(Door):
             if settings.tls_cert_file
             else None
         )
-        self._stopping = asyncio.Event()
         self._client: Client | None = None  # may write; only while we lead
         self._known: tuple[PlacementPolicy, ...] | None = None
-        around.policies.on_change(self._policies_changed)
+        self._groups.on_change(self._upkeep.touch)
+        context.policies.on_change(self._policies_changed)
         self._marks.on_change(self._upkeep.look)
 
     async def prepare(self) -> None:
         """The definition of policies, unless they come from a file; the certificate, if there is one."""
-        if not self._around.policies.policies:
-            await ensure_crds(self._around.client, (POLICIES,), clock=self._around.clock)
+        if not self._context.policies.policies:
+            await ensure_crds(self._context.client, (POLICIES,), clock=self._context.clock)
         if self._callers is not None:
             self._callers.first()
         if self._files is not None:
@@ -154,7 +136,7 @@ class ExtenderDoor(Door):
 
     def checks(self) -> Mapping[str, str]:
         """Ready when everything was listed and the lease is ours."""
-        unlisted = self._unlisted()
+        unlisted = self._groups.unlisted()
         return {
             "informer-sync": f"not listed yet: {', '.join(unlisted)}" if unlisted else "",
             "leading": "" if self._client is not None else "another replica leads, or none yet",
@@ -171,10 +153,8 @@ class ExtenderDoor(Door):
             tasks = [
                 group.create_task(work)
                 for work in (
-                    self._owners.run(),
-                    self._tokens.run(),
-                    self._groups.run(),
-                    self._marks.run(),
+                    self._ledgers.run(),
+                    self._followed_nodes.run(),
                     *(one.run() for one in (self._files, self._callers) if one is not None),
                     self._be_candidate(),
                 )
@@ -183,19 +163,18 @@ class ExtenderDoor(Door):
             for task in tasks:
                 task.cancel()
 
-    def stop(self) -> None:
-        """See `Door`."""
-        self._stopping.set()
-
     async def _be_candidate(self) -> None:
-        await self._around.policies.synced()
+        await self._context.policies.synced()
         await self._marks.synced()
-        await self._tokens.synced()
+        await self._ledgers.synced()
         await self._groups.synced()
+        await self._followed_nodes.listed.wait()
         self._policies_changed()
-        _log.info("synced", policies=len(self._groups.policies), groups=len(self._state.groups))
+        _log.info(
+            "synced", policies=len(self._groups.index.policies), groups=len(self._extender.state.groups)
+        )
         await lead(
-            self._around.client, LEASE, self._around.system_namespace, self._lead, clock=self._around.clock
+            self._context.client, LEASE, self._context.system_namespace, self._lead, clock=self._context.clock
         )
 
     async def _lead(self, client: Client) -> None:
@@ -214,71 +193,34 @@ class ExtenderDoor(Door):
         """Why calls are not answered; "" when they are."""
         if self._client is None:
             return "another replica leads, or none yet"
-        if unlisted := self._unlisted():
+        if unlisted := self._groups.unlisted():
             return f"not listed yet: {', '.join(unlisted)}"
         return ""
 
-    def _unlisted(self) -> list[str]:
-        return [*self._owners.unlisted(), *self._groups.unlisted()]
-
     async def _claim_probe(self, policy: str, tier: str, token: str) -> bool:
-        client = self._client
-        if client is None:
+        if self._client is None:
             return False
-        now = self._around.clock.wall().timestamp()
-        mark = self._marks.of(policy).get(tier)
-        if mark is None or mark.cooling(now):
-            return False
-        try:
-            return await self._marks.claim_probe(policy, tier, token, now)
-        except FairleadError as error:
-            _log.warning("probe_not_claimed", policy=policy, tier=tier, reason=str(error))
-            return False
+        return await self._marks.claim_probe(policy, tier, token, self._context.clock.wall().timestamp())
 
-    def _on_node(self, event: Event[Node, dict[str, str]]) -> None:
-        match event:
-            case Added(object=node) | Modified(object=node):
-                node = _trimmed(node)
-                self._nodes.put(node)
-                self._fits.node(node.metadata.name, node)
-            case Deleted(key=name):
-                self._nodes.drop(name)
-                self._fits.node(name, None)
-            case _:
-                return
+    def _put_node(self, node: Node) -> None:
+        self._node(node.metadata.name, node)
+
+    def _drop_node(self, name: str, _: str) -> None:
+        self._node(name, None)
+
+    def _node(self, name: str, node: Node | None) -> None:
+        self._extender.node(name, node)
+        self._fits.node(name, node)
         self._upkeep.look()
 
     def _policies_changed(self) -> None:
-        policies = self._around.policies.policies
+        policies = self._context.policies.policies
         if policies is not self._known:
-            before = {one.name: one.spec for one in self._known or ()}
             self._known = policies
-            self._nodes.use(policies)
             self._fits.use(policies)
-            unchanged = {one.name for one in policies if before.get(one.name) == one.spec}
-            self._state.start_over(self._groups.each(), unchanged)
+            self._extender.use(policies)
         self._upkeep.look()
 
     def _ledger_changed(self, key: GroupKey) -> None:
-        self._groups.look_again(key)
-
-    def _group_changed(self, key: GroupKey) -> None:
-        self._upkeep.touch(key)
-
-
-def _trimmed(node: Node) -> Node:
-    """What tiers and fallback read of a node."""
-    meta = node.metadata
-    kept = ObjectMeta(
-        name=meta.name,
-        labels=meta.labels,
-        creation_timestamp=meta.creation_timestamp,
-        deletion_timestamp=meta.deletion_timestamp,
-    )
-    ready = tuple(one for one in node.status.conditions if one.type == "Ready")
-    status = NodeStatus(
-        allocatable=node.status.allocatable,
-        conditions=ready,
-        declared_features=node.status.declared_features,
-    )
-    return Node(kept, NodeSpec(node.spec.unschedulable, node.spec.taints), status)
+        self._extender.reread(key)
+        self._upkeep.look()

@@ -16,26 +16,22 @@ from aiohttp import web
 
 from fairlead.client.clock import WALL_CLOCK, Clock
 from fairlead.doors.bodies import BODIES, Refused
+from fairlead.doors.certificates import certified
 from fairlead.doors.extender import wire
+from fairlead.doors.extender.ledgers import Ledgers
 from fairlead.doors.extender.metrics import Metrics
-from fairlead.doors.extender.tokens import Tokens
-from fairlead.doors.grouping import GroupsOfPods
-from fairlead.doors.shown import certified
 from fairlead.errors import BadInput, FairleadError
-from fairlead.policy.admission import cost_is_ours
-from fairlead.policy.decide.filter.filter_state import FilterState
-from fairlead.policy.decide.filter.request import FilterAnswer, FilterRequest
-from fairlead.policy.groups import read_mark
-
-__all__ = ["LARGEST", "LIMIT", "VERBS", "Endpoint"]
+from fairlead.feed.groups import LiveGroups
+from fairlead.policy.decide.admission import cost_is_ours
+from fairlead.policy.decide.filter.extender import Extender
+from fairlead.policy.decide.filter.filter_state import FilterAnswer, FilterRequest
+from fairlead.policy.groups.member import read_mark
 
 _log = structlog.get_logger(__name__)
 
 VERBS = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "preemptVerb": "preempt"}
 
-_TAKEN = "node(s) in use where a pod has its node to itself"
-_UNSEEN = "node(s) that fairlead's watch has not shown yet"
-# Who is not listed has no points. In large clusters kube-scheduler takes longer to read a list of zeros
+# A node not listed has no points. In large clusters kube-scheduler takes longer to read a list of zeros
 # than we take to decide.
 _LISTED = 100
 LIMIT = 16 * 1024 * 1024
@@ -60,9 +56,9 @@ class Endpoint:
 
     def __init__(
         self,
-        state: FilterState,
-        groups: GroupsOfPods,
-        tokens: Tokens,
+        extender: Extender,
+        groups: LiveGroups,
+        ledgers: Ledgers,
         metrics: Metrics,
         *,
         closed: Callable[[], str],
@@ -73,14 +69,15 @@ class Endpoint:
         largest: int = LARGEST,
         clock: Clock = WALL_CLOCK,
     ) -> None:
-        """`called` hears of every call, `decided` of every answer to filter that refused.
+        """`called` runs at every call, `decided` at every answer to filter that refused.
 
-        With `certified_only`, nobody is answered who did not show a certificate. `largest` is how many bytes
+        With `certified_only`, callers that show no certificate are refused. `largest` is how many bytes
         a body may have that comes with every node.
         """
-        self._state = state
+        self._extender = extender
+        self._state = extender.state
         self._groups = groups
-        self._tokens = tokens
+        self._ledgers = ledgers
         self._metrics = metrics
         self._closed = closed
         self._claim_probe = claim_probe
@@ -137,12 +134,12 @@ class Endpoint:
             _log.exception("not_decided", verb=verb)
             result, answer, status = "failed", _error(verb, "fairlead failed; its log says why"), 500
         if result not in ("malformed", "unauthenticated", "busy", "unshown"):
-            self._called()  # whoever sends nonsense is no scheduler
+            self._called()  # a caller that sends nonsense is no scheduler
         self._metrics.calls.labels(verb, result).inc()
         self._metrics.call_s.labels(verb).observe(time.perf_counter() - began)
         response = web.Response(status=status, body=answer, headers=headers)
         if result == "unready" or status == 401:
-            # Or kube-scheduler would keep the connection, and call us instead of who leads for ever.
+            # Or kube-scheduler would keep the connection, and call us instead of the leader for ever.
             response.force_close()
         return response
 
@@ -163,14 +160,10 @@ class Endpoint:
             probing = probing if claimed and ask.place.policy is policy else ""
         verdict = self._state.filter(ask, offered, self._clock.now(), probing)
         self._say(ask, verdict)
-        failed: dict[str, str] = {}
-        hopeless: dict[str, str] = {}
-        if not verdict.nodes:
-            failed = dict.fromkeys(verdict.unknown, _UNSEEN) | dict.fromkeys(verdict.taken, _TAKEN)
-            # Whoever is evicted from a node outside the tier makes no room for this pod.
-            hopeless = {name: verdict.refusal for name in offered if name not in failed}
-            self._decided()
+        failed, hopeless = verdict.refusals(offered)
         kept = verdict.nodes
+        if not kept:
+            self._decided()
         answer = wire.FilterResult(
             nodes=args.only(set(kept), offered) if args.node_names is None else None,
             node_names=tuple(kept) if args.node_names is not None else None,
@@ -217,7 +210,7 @@ class Endpoint:
         """
         assert asking is not None  # checked when it was read
         called = asking.metadata
-        if not len(self._groups.policies):
+        if not len(self._groups.index.policies):
             return None
         pod = await self._groups.when_shown(called.key, called.uid, _SHOWN_S)
         if pod is None:
@@ -225,21 +218,12 @@ class Endpoint:
                 f"fairlead's watch has not shown pod {called.key[:_SAID]} ({called.uid[:_SAID]}) yet"
             )
         namespace = pod.metadata.namespace
-        await self._groups.owners.learn(pod, namespace)
-        place = self._groups.place(pod, namespace)
+        await self._groups.owners.learn(pod.metadata, namespace)
+        place = self._groups.index.place(pod.metadata, namespace)
         if place is not None and (mark := read_mark(pod.metadata.annotations)) is not None and mark.token:
-            await self._tokens.look_up(place.key, called.uid, mark.token)
-            place = self._groups.place(pod, namespace)
+            await self._ledgers.look_up(place.key, called.uid, mark.token)
         self._check_open()  # that may have taken seconds
-        if place is None:
-            return None
-        return FilterRequest(
-            self._groups.member(place, pod),
-            namespace,
-            place,
-            self._groups.tiers(place, pod.metadata.labels),
-            costed=not cost_is_ours(called.annotations),
-        )
+        return self._extender.request(pod, costed=not cost_is_ours(called.annotations))
 
     def _check_open(self) -> None:
         if why := self._closed():

@@ -1,8 +1,8 @@
 """What kube-scheduler and an extender say to each other, key by key.
 
 Upstream's structs have no JSON tags, so keys are PascalCase and nulls are always there, while the Pod and
-the Nodes inside are as everywhere else. Nodes are passed through as the bytes they came as: whoever does
-not cache nodes (``nodeCacheCapable: false``) gets back exactly the objects that it sent.
+the Nodes inside are as everywhere else. Nodes are passed through as the bytes they came as: a caller that
+does not cache nodes (``nodeCacheCapable: false``) gets back exactly the objects that it sent.
 """
 
 from __future__ import annotations
@@ -14,23 +14,6 @@ import msgspec
 
 from fairlead.errors import BadInput
 from fairlead.kube.meta import Object, ObjectMeta
-
-__all__ = [
-    "HIGHEST_SCORE",
-    "Args",
-    "FilterResult",
-    "HostPriority",
-    "MetaPod",
-    "MetaVictims",
-    "NodeList",
-    "PreemptionArgs",
-    "PreemptionResult",
-    "Victims",
-    "encode",
-    "encode_error",
-    "read_args",
-    "read_preemption",
-]
 
 HIGHEST_SCORE = 10
 """Scores go from 0 to this; kube-scheduler multiplies them by ten and by the extender's weight."""

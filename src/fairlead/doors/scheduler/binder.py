@@ -9,24 +9,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 
 import structlog
+from msgspec import UNSET
 
 from fairlead.client.api import Client
-from fairlead.client.clock import WALL_CLOCK, Clock
 from fairlead.client.retry import Backoff
 from fairlead.doors.scheduler.lane import Lane
 from fairlead.doors.scheduler.statuses import Statuses
-from fairlead.doors.scheduler.volumes import Volumes, VolumesNotBound, Wanted
+from fairlead.doors.scheduler.volumes import Volumes, VolumesNotBound
 from fairlead.engine.core.actions import BindPod
 from fairlead.engine.core.events import BindFailed, Event, Gone, Seen
 from fairlead.errors import ApiError, Conflict, Invalid, NotFound, Unreachable
+from fairlead.feed.trimming import trimmed
 from fairlead.kube.pod import Pod
 from fairlead.kube.resources import known
-
-__all__ = ["Binder", "Bound"]
 
 _log = structlog.get_logger(__name__)
 
@@ -35,20 +33,8 @@ _TRANSIENT = (408, 429, 500, 502, 503, 504)
 _ATTEMPTS = 8  # refusals that may pass (429, 5xx, a conflict of versions) before the core plans again
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """A bind that is done, and when it was decided and answered (of the clock's `now`)."""
-
-    bind: BindPod
-    decided_at: float
-    done_at: float
-
-
-@dataclass(frozen=True, slots=True)
-class _Job:
-    bind: BindPod
-    wanted: Wanted | None
-    decided_at: float
+_Job = tuple[BindPod, float]
+"""A bind, and when it was decided."""
 
 
 class _Found(Enum):
@@ -58,7 +44,9 @@ class _Found(Enum):
 
 
 class Binder:
-    """See the module. `tell` reaches the core; `done` hears of every bind that succeeded."""
+    """See the module. `tell` reaches the core; `done` receives every bind that succeeded, and when it was
+    decided.
+    """
 
     def __init__(
         self,
@@ -67,18 +55,14 @@ class Binder:
         statuses: Statuses,
         *,
         tell: Callable[[Event], None],
-        done: Callable[[Bound], None],
-        trim: Callable[[Pod], Pod],
+        done: Callable[[BindPod, float], None],
         in_flight: int = 64,
-        clock: Clock = WALL_CLOCK,
     ) -> None:
         self._client = client
         self._volumes = volumes
         self._statuses = statuses
         self._tell = tell
         self._done = done
-        self._trim = trim
-        self._clock = clock
         self._lane: Lane[_Job] = Lane(self._work, in_flight)
         # Waiting for volumes takes as long as provisioning does: it must not keep others from binding.
         self._slow: Lane[_Job] = Lane(self._work_with_volumes, 256)
@@ -92,9 +76,13 @@ class Binder:
         """Binds that wait for their turn."""
         return max(0, len(self._lane) - self.in_flight)
 
-    def put(self, bind: BindPod, wanted: Wanted | None, decided_at: float) -> None:
+    def put(self, bind: BindPod, decided_at: float) -> None:
         """Bind a pod, after the volumes it waits for."""
-        (self._lane if wanted is None else self._slow).put(_Job(bind, wanted, decided_at))
+        if bind.volumes is UNSET:
+            self._lane.put((bind, decided_at))
+        else:
+            self._volumes.follow(bind.volumes)
+            self._slow.put((bind, decided_at))
 
     async def run(self) -> None:
         """Bind for ever. Ends with LeaseLost when the client's fence refuses."""
@@ -107,35 +95,33 @@ class Binder:
         await self._lane.idle()
 
     async def _work_with_volumes(self, job: _Job) -> None:
-        assert job.wanted is not None
+        bind, _ = job
+        assert bind.volumes is not UNSET
         try:
-            await self._volumes.bind(job.wanted)
+            await self._volumes.bind(bind.volumes, bind.node)
         except VolumesNotBound as error:
-            self._failed(job.bind, str(error))
-            return
+            self._failed(bind, str(error))
         except Unreachable as error:
             # Whether it was written or not, the next plan starts from what the watch shows.
-            self._failed(job.bind, f"binding volumes: {error}")
-            return
-        self._lane.put(job)
+            self._failed(bind, f"binding volumes: {error}")
+        else:
+            self._lane.put(job)
 
     async def _work(self, job: _Job) -> None:
-        bind = job.bind
-        if self._statuses.concerns(bind.uid):
-            await self._statuses.give_way(bind.uid)
-        namespace, _, name = bind.pod.partition("/")
+        bind, decided_at = job
+        await self._statuses.give_way(bind.uid)
         backoff: Backoff | None = None
         for left in range(_ATTEMPTS - 1, -1, -1):
             try:
                 if bind.tolerations:
                     await self._tolerate(bind)
                 await self._client.bind(
-                    name, namespace, bind.node, uid=bind.uid, annotations=bind.annotations
+                    bind.name, bind.namespace, bind.node, uid=bind.uid, annotations=bind.annotations
                 )
-                self._succeeded(job)
+                self._done(bind, decided_at)
                 return
             except NotFound:
-                self._tell(Gone("Pod", namespace, name, bind.uid))
+                self._tell(Gone("Pod", bind.namespace, bind.name, bind.uid))
                 return
             except (Conflict, Invalid, Unreachable) as error:
                 failure: ApiError | Unreachable = error
@@ -146,7 +132,7 @@ class Binder:
                 failure = error
             match await self._look(bind):
                 case _Found.OURS:
-                    self._succeeded(job)
+                    self._done(bind, decided_at)
                     return
                 case _Found.OVER:
                     return
@@ -155,35 +141,32 @@ class Binder:
             if not left or isinstance(failure, Invalid):
                 self._failed(bind, str(failure))
                 return
-            asked = failure.retry_after_s if isinstance(failure, ApiError) else None
-            backoff = backoff or Backoff(self._client.rng)
-            wait_s = backoff.next_s(asked)
             _log.info("bind_repeated", pod=bind.pod, node=bind.node, reason=str(failure))
-            await asyncio.sleep(wait_s)
+            asked_s = failure.retry_after_s if isinstance(failure, ApiError) else None
+            backoff = backoff or Backoff(self._client.rng)
+            await asyncio.sleep(backoff.next_s(asked_s))
 
     async def _tolerate(self, bind: BindPod) -> None:
         """Give a pod the tolerations that its tier needs: adding some is allowed, and doing so twice."""
-        namespace, _, name = bind.pod.partition("/")
         tolerations = [one.to_plain() for one in bind.tolerations]
         body = {"metadata": {"uid": bind.uid}, "spec": {"tolerations": tolerations}}
-        await self._client.patch(_POD, name, namespace, body, repeatable=True)
+        await self._client.patch(_POD, bind.name, bind.namespace, body, repeatable=True)
 
     async def _look(self, bind: BindPod) -> _Found:
         """What the API server says of the pod; asked until it answers."""
-        namespace, _, name = bind.pod.partition("/")
         backoff = Backoff(self._client.rng)
         while True:
             try:
-                pod = await self._client.get(_POD, name, namespace, kind=Pod)
+                pod = await self._client.get(_POD, bind.name, bind.namespace, kind=Pod)
                 break
             except NotFound:
-                self._tell(Gone("Pod", namespace, name, bind.uid))
+                self._tell(Gone("Pod", bind.namespace, bind.name, bind.uid))
                 return _Found.OVER
             except (ApiError, Unreachable) as error:
                 _log.info("bind_unresolved", pod=bind.pod, node=bind.node, reason=str(error))
                 await asyncio.sleep(backoff.next_s())
         if pod.metadata.uid != bind.uid:
-            self._tell(Gone("Pod", namespace, name, bind.uid))
+            self._tell(Gone("Pod", bind.namespace, bind.name, bind.uid))
             return _Found.OVER
         if pod.spec.node_name == bind.node:
             return _Found.OURS
@@ -191,12 +174,9 @@ class Binder:
             _log.warning("bind_lost", pod=bind.pod, node=bind.node, found=pod.spec.node_name or "no node")
             # No message and no event: what the pod shows says it all.
             self._tell(BindFailed(bind.pod, bind.uid, bind.node))
-            self._tell(Seen("Pod", self._trim(pod)))
+            self._tell(Seen("Pod", trimmed(pod)))
             return _Found.OVER
         return _Found.UNBOUND
-
-    def _succeeded(self, job: _Job) -> None:
-        self._done(Bound(job.bind, job.decided_at, self._clock.now()))
 
     def _failed(self, bind: BindPod, message: str) -> None:
         _log.warning("bind_failed", pod=bind.pod, node=bind.node, reason=message)

@@ -8,64 +8,61 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 
 from fairlead.doors.address import check_address
-from fairlead.engine.order import QueueOrder
-from fairlead.engine.priority import HIGHEST, LOWEST, PriorityAnnotation
-from fairlead.engine.settings import Settings
+from fairlead.engine.planning.priority import HIGHEST, LOWEST, PriorityAnnotation
+from fairlead.engine.planning.settings import QueueOrder, Settings
 from fairlead.errors import BadInput, BadObject
 from fairlead.kube.documents import documents
-from fairlead.kube.duration import Duration, seconds
+from fairlead.kube.duration import seconds
 from fairlead.kube.selectors import LabelSelector, check_selector
-
-if TYPE_CHECKING:
-    # It brings the HTTP client, which commands that answer from files do without.
-    from fairlead.client.election import Terms
-
-__all__ = ["API_VERSION", "KIND", "Configuration", "load", "merged", "read_configuration"]
 
 API_VERSION = "fairlead.dev/v1alpha1"
 KIND = "FairleadConfiguration"
+
+
+class Seconds(float):
+    """A duration as the file spells it (``90s``, ``1h30m``), read."""
 
 
 class _Section(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
     """A part of the file: misspelt fields are errors, not silence."""
 
 
-class QueueSection(_Section, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Who is tried when."""
+class QueueSection(_Section, frozen=True):
+    """Which pods are tried when."""
 
     order: QueueOrder = "smallest"
-    reserve_after: Duration = "10m"
-    backoff: Duration = "1s"
-    backoff_max: Duration = "10s"
+    reserve_after: Seconds = Seconds(600)
+    backoff: Seconds = Seconds(1)
+    backoff_max: Seconds = Seconds(10)
 
 
-class GangSection(_Section, frozen=True, rename="camel", forbid_unknown_fields=True):
+class GangSection(_Section, frozen=True):
     """When a gang's size is believed, and how long it may be bound in part."""
 
-    settle: Duration = "5s"
-    commit_timeout: Duration = "60s"
+    settle: Seconds = Seconds(5)
+    commit_timeout: Seconds = Seconds(60)
 
 
-class PreemptionSection(_Section, frozen=True, rename="camel", forbid_unknown_fields=True):
+class PreemptionSection(_Section, frozen=True):
     """How others make room."""
 
     evict: Literal["api", "delete"] = "api"
     pdb: Literal["respect", "best-effort"] = "respect"
     others: bool = False
-    timeout: Duration = "5m"
-    retry: Duration = "5s"
+    timeout: Seconds = Seconds(300)
+    retry: Seconds = Seconds(5)
 
 
-class Selector(LabelSelector, frozen=True, rename="camel", forbid_unknown_fields=True, gc=False):
+class Selector(LabelSelector, frozen=True, forbid_unknown_fields=True):
     """A label selector in which misspelt fields are errors too: an empty one selects every namespace."""
 
 
-class PriorityAnnotationSection(_Section, frozen=True, rename="camel", forbid_unknown_fields=True):
+class PriorityAnnotationSection(_Section, frozen=True):
     """Where the annotation ``priority`` is honoured, and how high it may reach."""
 
     namespace_selector: Selector | None = None
@@ -78,17 +75,17 @@ class PriorityAnnotationSection(_Section, frozen=True, rename="camel", forbid_un
         return PriorityAnnotation(selector, self.max)
 
 
-class LeaderElectionSection(_Section, frozen=True, rename="camel", forbid_unknown_fields=True):
+class LeaderElectionSection(_Section, frozen=True):
     """Several replicas, one of which works."""
 
     enabled: bool = True
     lease_name: str = "fairlead-scheduler"
-    lease_duration: Duration = "15s"
-    renew_deadline: Duration = "10s"
-    retry_period: Duration = "2s"
+    lease_duration: Seconds = Seconds(15)
+    renew_deadline: Seconds = Seconds(10)
+    retry_period: Seconds = Seconds(2)
 
 
-class RecordSection(_Section, frozen=True, rename="camel", forbid_unknown_fields=True):
+class RecordSection(_Section, frozen=True):
     """A recording of every decision's inputs; no file: none."""
 
     file: str = ""
@@ -96,22 +93,22 @@ class RecordSection(_Section, frozen=True, rename="camel", forbid_unknown_fields
     segments: int = 4
 
 
-class RebuildSection(_Section, frozen=True, rename="camel", forbid_unknown_fields=True):
+class RebuildSection(_Section, frozen=True):
     """The last resort: forget everything and list again."""
 
-    delay: Duration = "10s"
-    interval: Duration = "30s"
+    delay: Seconds = Seconds(10)
+    interval: Seconds = Seconds(30)
 
 
-class DriftSection(_Section, frozen=True, rename="camel", forbid_unknown_fields=True):
+class DriftSection(_Section, frozen=True):
     """How often what we know is compared with the API (0: never), and how much may differ."""
 
-    interval: Duration = "5m"
-    settle: Duration = "5s"
+    interval: Seconds = Seconds(300)
+    settle: Seconds = Seconds(5)
     tolerated: int = 100
 
 
-class Configuration(_Section, frozen=True, rename="camel", forbid_unknown_fields=True):
+class Configuration(_Section, frozen=True):
     """The whole file."""
 
     kubeconfig: str = ""
@@ -142,24 +139,13 @@ class Configuration(_Section, frozen=True, rename="camel", forbid_unknown_fields
             capacity=self.capacity,
             order=self.queue.order,
             priority_annotation=self.priority_annotation.limits(),
-            settle_s=seconds(self.gangs.settle),
-            reserve_after_s=seconds(self.queue.reserve_after),
-            backoff_s=seconds(self.queue.backoff),
-            backoff_max_s=seconds(self.queue.backoff_max),
-            preemption_timeout_s=seconds(self.preemption.timeout),
-            commit_timeout_s=seconds(self.gangs.commit_timeout),
-            eviction_retry_s=seconds(self.preemption.retry),
-        )
-
-    def terms(self) -> Terms:
-        """The times of leader election."""
-        from fairlead.client.election import Terms
-
-        election = self.leader_election
-        return Terms(
-            lease_s=seconds(election.lease_duration),
-            renew_s=seconds(election.renew_deadline),
-            retry_s=seconds(election.retry_period),
+            settle_s=float(self.gangs.settle),
+            reserve_after_s=float(self.queue.reserve_after),
+            backoff_s=float(self.queue.backoff),
+            backoff_max_s=float(self.queue.backoff_max),
+            preemption_timeout_s=float(self.preemption.timeout),
+            commit_timeout_s=float(self.gangs.commit_timeout),
+            eviction_retry_s=float(self.preemption.retry),
         )
 
 
@@ -190,9 +176,7 @@ def load(path: str | Path) -> dict[str, Any]:
 
 def merged(fields: Mapping[str, Any], flags: Mapping[str, Any], *, where: str = "flags") -> Configuration:
     """The configuration of a file's fields with flags over them; `flags` may name ``section.field``."""
-    plain: dict[str, Any] = {
-        key: dict(value) if isinstance(value, dict) else value for key, value in fields.items()
-    }
+    plain = dict(fields)
     for name, value in flags.items():
         section, _, field = name.rpartition(".")
         if section:
@@ -200,7 +184,7 @@ def merged(fields: Mapping[str, Any], flags: Mapping[str, Any], *, where: str = 
         else:
             plain[field] = value
     try:
-        found = msgspec.convert(plain, Configuration)
+        found = msgspec.convert(plain, Configuration, dec_hook=_read_seconds)
     except msgspec.ValidationError as error:
         raise BadInput(f"{where}: {_readable(str(error))}") from None
     _check(found, where)
@@ -208,31 +192,12 @@ def merged(fields: Mapping[str, Any], flags: Mapping[str, Any], *, where: str = 
 
 
 def _check(found: Configuration, where: str) -> None:
-    durations = {
-        f"{section}.{msgspec.structs.fields(value)[index].encode_name}": getattr(value, name)
-        for section, value in (
-            ("queue", found.queue),
-            ("gangs", found.gangs),
-            ("preemption", found.preemption),
-            ("leaderElection", found.leader_election),
-            ("rebuild", found.rebuild),
-            ("drift", found.drift),
-        )
-        for index, name in enumerate(value.__struct_fields__)
-        if msgspec.structs.fields(value)[index].type == Duration
-    }
-    for field, duration in durations.items():
-        try:
-            seconds(duration)
-        except ValueError as error:
-            raise BadInput(f"{where}: {field}: {error}") from None
     if not found.scheduler_names or not all(found.scheduler_names):
         raise BadInput(f"{where}: schedulerNames: at least one name is needed, none may be empty")
     if found.in_flight < 1:
         raise BadInput(f"{where}: inFlight: must be at least 1")
     election = found.leader_election
-    lease_s, renew_s = seconds(election.lease_duration), seconds(election.renew_deadline)
-    if not lease_s > renew_s > seconds(election.retry_period) > 0:
+    if not election.lease_duration > election.renew_deadline > election.retry_period > 0:
         raise BadInput(
             f"{where}: leaderElection: leaseDuration must be more than renewDeadline, "
             "and that more than retryPeriod"
@@ -253,6 +218,13 @@ def _check(found: Configuration, where: str) -> None:
         check_address(found.listen, f"{where}: listen")
     if found.record.segment_bytes < 4096:
         raise BadInput(f"{where}: record.segmentBytes: must be at least 4096")
+
+
+def _read_seconds(_: type, duration: Any) -> Seconds:
+    """Of all fields only durations are of a type that msgspec does not know."""
+    if isinstance(duration, bool) or not isinstance(duration, str | int | float):
+        raise ValueError(f"{duration!r} is not a duration like 90s, 10m or 1h30m")
+    return Seconds(seconds(duration))
 
 
 def _readable(message: str) -> str:

@@ -1,26 +1,33 @@
-"""The scheduler as a door: around a `Scheduler`, its configuration, read again when it changes, and the
-placement policies of the process.
+"""The scheduler as a door: leader election around sessions, and sessions one after the other.
+
+A candidate already runs its session, which watches and waits: taking over needs no listing. It gets a
+client whose fence is closed until the lease is ours, so that it could not write if it tried. A session
+ends because the configuration changed, because the core failed, or because the process is to end; the
+lease is kept over all but the last. Losing the lease ends the session and makes us a candidate again.
 """
 
 from __future__ import annotations
 
 import asyncio
-import signal
+import socket
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import structlog
 
-from fairlead.doors.failures import worst
-from fairlead.doors.files import stamp_of
-from fairlead.doors.marks import LiveMarks
-from fairlead.doors.running import Door, Surroundings
+from fairlead.client.api import Client
+from fairlead.client.election import Election, Terms
+from fairlead.doors.leader import stand
+from fairlead.doors.process import Context, Door
 from fairlead.doors.scheduler.configuration import Configuration, read_configuration
-from fairlead.doors.scheduler.leading import Scheduler
-from fairlead.doors.scheduler.tiers import TierFeed
-from fairlead.errors import BadInput
-
-__all__ = ["SchedulerDoor"]
+from fairlead.doors.scheduler.drift import Drifted
+from fairlead.doors.scheduler.metrics import Metrics
+from fairlead.doors.scheduler.session import InternalError, Session
+from fairlead.doors.scheduler.watching import watched
+from fairlead.doors.tasks import beside
+from fairlead.engine.core.kinds import KINDS
+from fairlead.feed.files import follow, stamp_of
 
 _log = structlog.get_logger(__name__)
 
@@ -28,13 +35,18 @@ _LOOK_S = 5.0  # how often the configuration file is looked at
 
 
 class SchedulerDoor(Door):
-    """See the module. SIGHUP makes it read its file at once."""
+    """See the module. SIGHUP makes it read its file at once.
+
+    The configuration may be exchanged while it runs; what only a start can change (where the API server is,
+    leader election, the port) stays as it was.
+    """
 
     name = "scheduler"
+    reloads = True
 
     def __init__(
         self,
-        around: Surroundings,
+        context: Context,
         configuration: Configuration,
         *,
         file: str | None = None,
@@ -42,83 +54,132 @@ class SchedulerDoor(Door):
         only_ours: bool = False,
     ) -> None:
         """`only_ours`: policies are for the pods of this scheduler only."""
-        # Where policies are not ours to read, the scheduler goes on without.
-        around.policies.optional = True
+        self.session: Session | None = None
+        super().__init__(context)
+        self._configuration = configuration
         self._file = file
+        self._stamp = stamp_of(file) if file else None
         self._flags = flags or {}
-        self._marks = LiveMarks(
-            around.client, around.policies, around.system_namespace, rng=around.rng, clock=around.clock
-        )
-        self._scheduler = Scheduler(
-            around.client,
-            configuration,
-            system_namespace=around.system_namespace,
-            tiers=TierFeed(
-                around.policies,
-                self._marks,
-                around.exempt,
-                only_ours=only_ours,
-            ),
-            rng=around.rng,
-            clock=around.clock,
-        )
+        self._only_ours = only_ours
+        self._metrics = Metrics()
+        self._instance = socket.gethostname()
+        self._renew = asyncio.Event()
+        self._read_again = asyncio.Event()
+        self._leads = asyncio.Event()  # of the candidacy under way
+        # Where policies are not ours to read, the scheduler goes on without.
+        context.policies.optional = True
+        context.marks.on_change(self._tiers_changed)
+        for resource in watched():
+            context.watches.want(resource, KINDS[resource.kind])
 
     def checks(self) -> Mapping[str, str]:
-        """See `Scheduler.checks`."""
-        return self._scheduler.checks()
+        """A standby is ready when it has listed everything, a leader when it also plans."""
+        if self.session is None:
+            return {"session": "there is none: it begins, or everything is to be listed anew"}
+        return {"session": "", **self.session.checks(leads=self._leads.is_set())}
 
     def metrics(self) -> bytes:
         """See `Metrics`."""
-        return self._scheduler.metrics.text()
+        return self._metrics.text()
+
+    def reload(self) -> None:
+        """Read the file at once."""
+        self._read_again.set()
+
+    def use(self, configuration: Configuration) -> None:
+        """Go on with another configuration."""
+        self._configuration = configuration
+        self._renew.set()
 
     def stop(self) -> None:
-        """Finish what is under way, give the lease back and return."""
-        self._scheduler.stop()
+        """Finish what is under way, give the lease back and return from `run`."""
+        super().stop()
+        self._renew.set()
 
     async def run(self) -> None:
         """Schedule, whenever we lead, until `stop`."""
-        again = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGHUP, again.set)
-        try:
-            async with asyncio.TaskGroup() as group:
-                beside = [group.create_task(self._marks.run())]
-                if self._file:
-                    beside.append(group.create_task(self._reload(self._file, again)))
-                await self._scheduler.run()
-                for task in beside:
-                    task.cancel()
-        except BaseExceptionGroup as several:
-            raise worst(several) from several
-        finally:
-            loop.remove_signal_handler(signal.SIGHUP)
+        again, refused = self._read_again, "configuration_refused"
+        async with beside() as start:
+            if self._file:
+                start(
+                    follow(
+                        self._file, self._stamp, self._reread, look_s=_LOOK_S, refused=refused, again=again
+                    )
+                )
+            await self._schedule()
 
-    async def _reload(self, file: str, again: asyncio.Event) -> None:
-        """Read the file again on SIGHUP and when it changes; a file that cannot be used changes nothing."""
-        known, told, refused = stamp_of(file), None, ""
-        while True:
+    def _reread(self) -> None:
+        """Read the file again; one that cannot be used changes nothing."""
+        configuration = read_configuration(self._file, self._flags)
+        if configuration != self._configuration:
+            _log.info("configuration_reloaded", file=self._file)
+            self.use(configuration)
+
+    def _tiers_changed(self) -> None:
+        if self.session is not None:
+            self.session.look()
+
+    async def _schedule(self) -> None:
+        client, election = self._context.client, self._configuration.leader_election
+        if not election.enabled:
+            self._leads.set()
+            await self._sessions(client)
+            return
+        terms = Terms(election.lease_duration, election.renew_deadline, election.retry_period)
+        namespace, clock = self._context.system_namespace, self._context.clock
+        await stand(client, election.lease_name, namespace, self._candidacy, terms=terms, clock=clock)
+
+    async def _candidacy(self, candidate: Election) -> None:
+        """Stand by until the lease is ours, then lead for as long as it is.
+
+        Told to stop, a standby ends at once and a leader in order, giving the lease back.
+        """
+        self._leads = leads = asyncio.Event()
+        sessions = asyncio.ensure_future(self._sessions(self._context.client.fenced(candidate.fence)))
+
+        async def lead() -> None:
+            leads.set()
+            self._metrics.leader.set(1)
             try:
-                async with asyncio.timeout(_LOOK_S):
-                    await again.wait()
-            except TimeoutError:
-                pass  # time to look at the file
-            stamp = stamp_of(file)
-            if not again.is_set() and stamp == known:
-                continue
-            again.clear()
-            before, known = known, stamp
+                await sessions
+            finally:
+                self._metrics.leader.set(0)
+
+        run = asyncio.ensure_future(candidate.run(lead))
+        try:
+            await asyncio.wait((run, sessions), return_when=asyncio.FIRST_COMPLETED)
+            await (run if leads.is_set() or run.done() else sessions)
+        finally:
+            for task in (run, sessions):
+                task.cancel()
+            await asyncio.gather(run, sessions, return_exceptions=True)
+            leads.clear()
+
+    async def _sessions(self, client: Client) -> None:
+        clock, last_rebuild = self._context.clock, float("-inf")
+        while not self._stopping.is_set():
             try:
-                configuration = read_configuration(file, self._flags)
-            except BadInput as error:
-                unread = isinstance(error.__cause__, OSError)
-                if not unread or refused != str(error):
-                    _log.error("configuration_refused", reason=str(error))
-                refused = str(error)
-                if unread:
-                    known = before  # the next look tries again
-                continue
-            refused = ""
-            if configuration != told:
-                told = configuration
-                _log.info("configuration_reloaded", file=file)
-                self._scheduler.reload(configuration)
+                await self._session(client)
+            except (InternalError, Drifted) as error:
+                _log.exception("rebuild", reason=str(error))
+                self._context.watches.start_over()
+                self._metrics.rebuilds.labels("drift" if isinstance(error, Drifted) else "error").inc()
+                now, rebuild = clock.now(), self._configuration.rebuild
+                last_rebuild = max(now + rebuild.delay, last_rebuild + rebuild.interval)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._stopping.wait(), last_rebuild - now)
+
+    async def _session(self, client: Client) -> None:
+        self._renew.clear()
+        self.session = Session(
+            self._context,
+            client,
+            self._configuration,
+            self._metrics,
+            only_ours=self._only_ours,
+            instance=self._instance,
+        )
+        try:
+            await self.session.run(self._renew, self._leads)
+        finally:
+            self.session = None

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
-
-__all__ = ["Lane"]
 
 T = TypeVar("T")
 
@@ -22,28 +19,18 @@ class Lane(Generic[T]):
     def __init__(self, work: Callable[[T], Awaitable[None]], workers: int) -> None:
         self._work = work
         self._workers = workers
-        self._queue: deque[T] = deque()
-        self._free: deque[asyncio.Future[None]] = deque()
-        self._active = 0
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self._queue: asyncio.Queue[T] = asyncio.Queue()
+        self._open = 0
+        self.idle = self._queue.join
 
     def __len__(self) -> int:
-        return len(self._queue) + self._active
+        """What waits or is under way."""
+        return self._open
 
     def put(self, item: T) -> None:
         """Ask for work."""
-        self._queue.append(item)
-        self._idle.clear()
-        while self._free:
-            worker = self._free.popleft()
-            if not worker.done():
-                worker.set_result(None)
-                break
-
-    async def idle(self) -> None:
-        """Wait until nothing is waiting or under way."""
-        await self._idle.wait()
+        self._open += 1
+        self._queue.put_nowait(item)
 
     async def run(self) -> None:
         """Work for ever."""
@@ -52,17 +39,10 @@ class Lane(Generic[T]):
                 group.create_task(self._loop())
 
     async def _loop(self) -> None:
-        loop = asyncio.get_running_loop()
         while True:
-            while self._queue:
-                item = self._queue.popleft()
-                self._active += 1
-                try:
-                    await self._work(item)
-                finally:
-                    self._active -= 1
-            if not self._active:
-                self._idle.set()
-            turn: asyncio.Future[None] = loop.create_future()
-            self._free.append(turn)
-            await turn
+            item = await self._queue.get()
+            try:
+                await self._work(item)
+            finally:
+                self._open -= 1
+                self._queue.task_done()

@@ -1,6 +1,6 @@
 """Numbers for dashboards: kube-scheduler's names where they mean the same, ``fairlead_*`` for the rest.
 
-Counted where things happen; what is a matter of state (who is pending) is asked when somebody reads.
+Counted where things happen; what is a matter of state (which pods are pending) is queried at each scrape.
 """
 
 from __future__ import annotations
@@ -12,17 +12,15 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
-from fairlead.engine.core.core import Core
-
-__all__ = ["Metrics"]
+from fairlead.engine.core.report import Counts, Report
 
 _FROM_1_MS = tuple(0.001 * 2**n for n in range(15))
 _FROM_10_MS = tuple(0.01 * 2**n for n in range(20))
 _TENTHS_OF_MS = tuple(0.0001 * 2**n for n in range(12))
 
 
-class Metrics:
-    """All metrics of one process; `watch` says of which core the state is asked."""
+class Metrics(Collector):
+    """All metrics of one process; `watch` says whose report the state is read from."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry(auto_describe=False)
@@ -81,50 +79,36 @@ class Metrics:
         )
         self.rebuilds = counter("fairlead_rebuilds_total", "Times that everything was listed anew", "reason")
         self.leader = Gauge("fairlead_leader", "Whether this process leads", registry=self.registry)
-        self._state = _State()
-        self.registry.register(self._state)
+        self._report: Report | None = None
+        self._writes: Callable[[], int] = lambda: 0
+        self.registry.register(self)
 
-    def watch(self, core: Core | None, waiting: Callable[[], int] = lambda: 0) -> None:
-        """Ask this core for the state from now on; `waiting` counts writes that wait or are under way."""
-        self._state.core = core
-        self._state.writes = waiting
+    def watch(self, report: Report | None, waiting: Callable[[], int] = lambda: 0) -> None:
+        """Read the state from this report from now on; `waiting` counts writes that wait or are under way."""
+        self._report = report
+        self._writes = waiting
 
     def text(self) -> bytes:
         """The exposition format."""
         return generate_latest(self.registry)
-
-
-class _State(Collector):
-    def __init__(self) -> None:
-        self.core: Core | None = None
-        self.writes: Callable[[], int] = lambda: 0
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """What is a matter of state."""
         pending = GaugeMetricFamily(
             "scheduler_pending_pods", "Pending pods, by the queue that they are in", labels=["queue"]
         )
-        counts = {"active": 0, "backoff": 0, "unschedulable": 0, "gated": 0}
-        waits = 0
-        core = self.core
-        if core is not None:
-            counts["gated"] = len(core.state.gated)
-            for line in core.service.queue.lines():
-                pods = sum(len(unit.members) for unit in line.units)
-                queue = "unschedulable" if line.verdict else "backoff" if line.retry_at else "active"
-                counts[queue] += pods
-            waits = sum(1 for _ in core.service.evictions)
-        for queue, number in counts.items():
-            pending.add_metric([queue], number)
+        counts = self._report.counts() if self._report is not None else Counts()
+        for queue in ("active", "backoff", "unschedulable", "gated"):
+            pending.add_metric([queue], getattr(counts, queue))
         yield pending
         yield GaugeMetricFamily(
-            "fairlead_units_waiting_for_victims", "Units whose victims are leaving", value=waits
+            "fairlead_units_waiting_for_victims", "Units whose victims are leaving", value=counts.leaving
         )
         yield GaugeMetricFamily(
             "fairlead_assumed_pods",
             "Pods that were given a node that the API does not show yet",
-            value=len(core.state.assumed) if core is not None else 0,
+            value=counts.assumed,
         )
         yield GaugeMetricFamily(
-            "fairlead_writes_waiting", "Writes that wait or are under way", value=self.writes()
+            "fairlead_writes_waiting", "Writes that wait or are under way", value=self._writes()
         )

@@ -1,8 +1,9 @@
-"""A recording: everything the core was told and asked, and what it answered; and playing it again.
+"""A recording: everything the core received and was asked, and what it answered; and playing it again.
 
 JSON lines. Each segment starts with the settings and a turn that tells everything there is, because it
 is one session's: when a segment is full, the session ends and the next begins with a new listing. So
-every segment can be replayed alone. Only what the core reads is in it: no env, no secrets.
+every segment can be replayed alone. Only what the core reads is in it: no env, no secrets. Of its actions it
+has the decisions; what they bring along for the lanes follows from the events.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any
 
 import msgspec
 
 import fairlead
-from fairlead.engine.core.actions import Action, EvictPod
+from fairlead.doors.scheduler.configuration import RecordSection
+from fairlead.engine.core.actions import Action, EvictPod, decision
 from fairlead.engine.core.core import Core
 from fairlead.engine.core.events import (
     BindFailed,
@@ -29,24 +32,23 @@ from fairlead.engine.core.events import (
     Seen,
     Unread,
 )
-from fairlead.engine.core.state import KINDS
-from fairlead.engine.settings import Settings
+from fairlead.engine.core.kinds import KINDS
+from fairlead.engine.planning.settings import Settings
 from fairlead.errors import BadInput
 from fairlead.kube.workloads import Workload
-
-__all__ = ["Difference", "Recorder", "Replayed", "replay", "segments_of"]
 
 _FORMAT = 2
 
 
 class Recorder:
-    """Writes segments: the current one is `path`, older ones have a number behind, 1 the newest."""
+    """Writes segments: the current one is `record.file`, older ones have a number behind, 1 the newest."""
 
-    def __init__(self, path: Path, settings: Settings, *, segment_bytes: int, segments: int) -> None:
-        self._limit = segment_bytes
+    def __init__(self, record: RecordSection, settings: Settings) -> None:
+        self._limit = record.segment_bytes
         self._size = 0
+        path = Path(record.file)
         try:
-            _rotate(path, segments)
+            _rotate(path, record.segments)
             self._file: IO[bytes] = _create(path)
         except OSError as error:
             raise BadInput(f"record.file: {path}: {error.strerror or error}") from error
@@ -59,11 +61,11 @@ class Recorder:
 
     def turn(self, now: float, events: Sequence[Event], actions: Sequence[Action]) -> None:
         """One call of the core."""
-        self._write({"now": now, "events": events, "actions": actions})
+        self._write({"now": now, "events": events, "actions": list(map(decision, actions))})
 
     def asked(self, evict: EvictPod, answer: bool, *, sending: bool) -> None:
         """The core was asked whether an eviction is still wanted, and whether it is being sent."""
-        self._write({"ask": evict, "answer": answer, "sending": sending})
+        self._write({"ask": decision(evict), "answer": answer, "sending": sending})
 
     def close(self) -> None:
         """The segment is complete."""
@@ -146,11 +148,12 @@ def replay(segments: Sequence[Path]) -> Replayed:
                 said, again = str(line.answer).lower(), str(answer).lower()
             else:
                 events = [_event(event) for event in line.events]
-                again = msgspec.json.encode(core.handle(events, line.now or 0.0)).decode()
+                actions = core.handle(events, line.now or 0.0)
+                again = msgspec.json.encode(list(map(decision, actions))).decode()
                 said = bytes(line.actions).decode()
                 found.turns += 1
                 found.events += len(events)
-                found.actions += len(core.service.actions)
+                found.actions += len(actions)
             if said != again:
                 found.difference = Difference(segment, number, said, again)
                 return found
@@ -189,14 +192,8 @@ def _rotate(path: Path, segments: int) -> None:
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         return
-    for number in range(segments - 1, 0, -1):
-        here = path.with_name(f"{path.name}.{number}")
-        if here.exists():
-            if number + 1 >= segments:
-                here.unlink()
-            else:
-                here.rename(path.with_name(f"{path.name}.{number + 1}"))
-    if segments > 1:
-        path.rename(path.with_name(f"{path.name}.1"))
-    else:
-        path.unlink()
+    versions = [path, *(path.with_name(f"{path.name}.{number}") for number in range(1, segments))]
+    for newer, older in reversed(list(pairwise(versions))):
+        if newer.exists():
+            newer.replace(older)
+    path.unlink(missing_ok=True)

@@ -8,7 +8,6 @@ connections open and would lose those that are under way.
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -16,30 +15,28 @@ import structlog
 from aiohttp import web
 
 from fairlead.client.retry import Backoff
-from fairlead.client.view import Added, Deleted, Event, Modified
+from fairlead.doors.certificates import Callers, Files, Shown
 from fairlead.doors.crds import ensure_crds
-from fairlead.doors.grouping import GroupsOfPods
-from fairlead.doors.marks import LiveMarks
-from fairlead.doors.owners import OwnersOfPods
-from fairlead.doors.running import Door, Surroundings
-from fairlead.doors.shown import Callers, Files, Shown
-from fairlead.doors.webhook.admitting import Admission
-from fairlead.doors.webhook.adopting import Adopting
-from fairlead.doors.webhook.certificates import Certificates, OwnAuthority
+from fairlead.doors.process import Context, Door
+from fairlead.doors.webhook.admission import Admission
+from fairlead.doors.webhook.adoption import Adoption
 from fairlead.doors.webhook.ledgers import Ledgers
 from fairlead.doors.webhook.metrics import Metrics
+from fairlead.doors.webhook.own_authority import OwnAuthority
 from fairlead.doors.webhook.registration import Registration, Where, check_callable
 from fairlead.doors.webhook.server import Endpoint
-from fairlead.engine.tier_fit import TierFits
+from fairlead.engine.planning.tier_fit import TierFits
 from fairlead.errors import ApiError, BadInput, Unreachable
+from fairlead.feed.watches import Followed
 from fairlead.kube.node import Node
+from fairlead.kube.resources import known
 
-__all__ = ["Settings", "WebhookDoor"]
-
-_OUTDATED_S = 0.05  # until who follows the certificates has read the newer ones
-_GARBAGE = 50_000  # objects more than there were; about what a rush of a thousand pods takes
+_DRAIN_S = 2.0  # for how long calls are still answered that come while we are being left
+_OUTDATED_S = 0.05  # until the follower of the certificates has read the newer ones
 
 _log = structlog.get_logger(__name__)
+
+_NODES = known("Node")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +54,6 @@ class Settings:
     client_ca_file: str = ""
     schedulers: tuple[str, ...] = ("fairlead",)
     rotation_wait_s: float = 60.0
-    drain_s: float = 2.0
 
     def __post_init__(self) -> None:
         """Refuse at once what could not work later."""
@@ -75,26 +71,27 @@ class WebhookDoor(Door):
     """See the module."""
 
     name = "webhook"
+    garbage = 50_000  # about what a rush of a thousand pods takes
 
-    def __init__(self, around: Surroundings, settings: Settings) -> None:
-        self._around = around
-        self._client = around.client
-        where = Where(settings.url, settings.service, around.system_namespace, settings.service_port)
+    def __init__(self, context: Context, settings: Settings) -> None:
+        super().__init__(context)
+        self._client = context.client
+        where = Where(settings.url, settings.service, context.system_namespace, settings.service_port)
         if settings.register:
-            check_callable(where, around.client.connection.target.server.url)
+            check_callable(where, context.client.connection.target.server.url)
         self._settings = settings
         self._registration = Registration(
-            around.client,
+            context.client,
             where,
             failure_policy=settings.failure_policy,
-            exempt=around.exempt,
+            exempt=context.exempt,
             ours=settings.register,
         )
         self._shown = Shown(ask=bool(settings.client_ca_file))
         self._callers = (
             Callers(settings.client_ca_file, self._shown.trust) if settings.client_ca_file else None
         )
-        self._certificates: Certificates = (
+        self._certificates: Files | OwnAuthority = (
             Files(
                 settings.tls_cert_file,
                 settings.tls_key_file,
@@ -102,40 +99,30 @@ class WebhookDoor(Door):
                 self._shown.show,
             )
             if settings.tls_cert_file
-            else OwnAuthority(
-                around.client,
-                around.system_namespace,
-                where.names,
-                self._shown.show,
-                wait_s=settings.rotation_wait_s,
-                clock=around.clock,
-            )
+            else OwnAuthority(context, where.names, self._shown.show, wait_s=settings.rotation_wait_s)
         )
-        self._adopting = Adopting(around.rng, around.clock)
-        self._owners = OwnersOfPods(around.client, rng=around.rng, clock=around.clock)
-        self._groups = GroupsOfPods(
-            around.client,
-            around.policies,
-            self._owners,
-            exempt=around.exempt,
-            changed=self._adopting.changed,
-            on_node=self._on_node,
-            rng=around.rng,
-            clock=around.clock,
-        )
+        self._adopting = Adoption(context.rng, context.clock)
         self._fits = TierFits()
-        around.policies.on_change(self._policies_changed)
-        self._policies_changed()
-        self._marks = LiveMarks(
-            around.client, around.policies, around.system_namespace, rng=around.rng, clock=around.clock
+        self._groups = context.groups
+        self._groups.on_change(self._adopting.changed)
+        context.watches.want(_NODES, Node)
+        self._nodes = Followed(
+            context.watches,
+            _NODES,
+            Node,
+            lambda node: self._fits.node(node.metadata.name, node),
+            lambda name, _: self._fits.node(name, None),
         )
+        self._fits.use(context.policies.policies)
+        context.policies.on_change(lambda: self._fits.use(context.policies.policies))
+        self._marks = context.marks
         self._metrics = Metrics()
         self._ledgers = Ledgers(
-            around.client,
+            context.client,
+            context.watches,
             self._groups,
             self._metrics,
-            rng=around.rng,
-            clock=around.clock,
+            clock=context.clock,
             changed=self._adopting.changed,
         )
         admission = Admission(
@@ -145,17 +132,16 @@ class WebhookDoor(Door):
             self._metrics,
             self._fits,
             schedulers=settings.schedulers,
-            clock=around.clock,
+            clock=context.clock,
         )
         self._endpoint = Endpoint(admission, self._metrics, certified_only=bool(settings.client_ca_file))
-        self._stopping = asyncio.Event()
         self._registered = False
 
     async def prepare(self) -> None:
-        """Definitions, a certificate, and who may call."""
+        """Definitions, a certificate, and which callers are trusted."""
         if self._callers is not None:
             self._callers.first()
-        await ensure_crds(self._client, clock=self._around.clock)
+        await ensure_crds(self._client, clock=self._context.clock)
         await self._registration.publish(await self._certificates.first(), self._certificates.current)
 
     def routes(self) -> Iterable[web.RouteDef]:
@@ -167,8 +153,8 @@ class WebhookDoor(Door):
         return self._shown
 
     def checks(self) -> Mapping[str, str]:
-        """Ready when everything that decides was listed, and nobody asked us to stop."""
-        unlisted = [*self._owners.unlisted(), *self._groups.unlisted()]
+        """Ready when everything that decides was listed, and we were not asked to stop."""
+        unlisted = self._groups.unlisted()
         if not self._ledgers.is_synced:
             unlisted.append("placementledgers")
         found = {
@@ -183,46 +169,33 @@ class WebhookDoor(Door):
         """See `Metrics`."""
         return self._metrics.text()
 
-    def _on_node(self, event: Event[Node, dict[str, str]]) -> None:
-        match event:
-            case Added(key=name, object=node) | Modified(key=name, object=node):
-                self._fits.node(name, node)
-            case Deleted(key=name):
-                self._fits.node(name, None)
-
-    def _policies_changed(self) -> None:
-        self._fits.use(self._around.policies.policies)
-
     async def run(self) -> None:
         """Answer until `stop`, then until the API server has gone elsewhere."""
         async with asyncio.TaskGroup() as group:
             tasks = [
                 group.create_task(work)
                 for work in (
-                    self._owners.run(),
-                    self._groups.run(),
+                    self._nodes.run(),
                     self._ledgers.run(),
-                    self._marks.run(),
                     self._serve(),
                     *([self._callers.run()] if self._callers is not None else []),
                 )
             ]
             await self._stopping.wait()
             self._endpoint.drain()
-            await asyncio.sleep(self._settings.drain_s)
+            await asyncio.sleep(_DRAIN_S)
             for task in tasks:
                 task.cancel()
 
     async def _serve(self) -> None:
-        await self._around.policies.synced()
+        await self._context.policies.synced()
         await self._marks.synced()
         await self._groups.synced()
+        await self._nodes.listed.wait()
         await self._ledgers.synced()
-        _log.info("synced", policies=len(self._groups.policies), groups=len(self._groups.groups()))
+        _log.info("synced", policies=len(self._groups.index.policies), groups=len(self._groups.index.groups))
         # What was loaded stays, and answers leave hardly any: looking for garbage only makes admissions wait.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(_GARBAGE)
+        self._context.memory.settle()
         self._endpoint.open()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._adopting.run(self._groups, self._ledgers))
@@ -232,7 +205,7 @@ class WebhookDoor(Door):
             await keeping
 
     async def _register(self) -> None:
-        backoff = Backoff(self._around.rng)
+        backoff = Backoff(self._context.rng)
         while not self._registered:
             try:
                 self._registered = await self._registration.register()
@@ -242,7 +215,3 @@ class WebhookDoor(Door):
                 wait_s = backoff.next_s(error.retry_after_s if isinstance(error, ApiError) else None)
                 _log.warning("not_registered", reason=str(error), wait_s=round(wait_s, 3))
                 await asyncio.sleep(wait_s)
-
-    def stop(self) -> None:
-        """See `Door`."""
-        self._stopping.set()

@@ -1,6 +1,6 @@
 """The authority that replicas share, and its rotation as steps that one of them takes for all.
 
-Rotation never leaves a moment in which somebody shows a certificate that the API server does not trust:
+Rotation never leaves a moment in which a replica shows a certificate that the API server does not trust:
 the next authority is published beside the present one; after a wait it signs and the former one is still
 published; after another wait only the new one is. Every replica must see a step within the wait.
 """
@@ -17,10 +17,8 @@ from fairlead.client.authority import Authority, KeyPair, life_of
 from fairlead.errors import BadObject
 from fairlead.kube.meta import Object, ObjectMeta
 
-__all__ = ["ROTATE_ANNOTATION", "SECRET", "Keyring", "Secret", "read_keyring", "secret_of"]
-
 SECRET = "fairlead-webhook-ca"
-# Whoever sets it to something new asks for a rotation; what was asked for last stays remembered.
+# Setting it to something new asks for a rotation; what was asked for last stays remembered.
 ROTATE_ANNOTATION = "fairlead.dev/rotate"
 _SINCE_ANNOTATION = "fairlead.dev/rotation-step"
 _DONE_ANNOTATION = "fairlead.dev/rotated"
@@ -58,7 +56,7 @@ class Keyring:
 
     @property
     def bundle(self) -> bytes:
-        """Everybody who may have signed a certificate that is shown, now or within the wait."""
+        """All authorities that may have signed a certificate that is shown, now or within the wait."""
         return self.signing.public + (self.coming.public if self.coming else b"") + self.former
 
     def due(self, wait: timedelta) -> datetime | None:
@@ -82,7 +80,7 @@ class Keyring:
 
     @property
     def authority(self) -> Authority:
-        """Who signs."""
+        """The authority that signs."""
         return Authority.load(self.signing)
 
 

@@ -1,6 +1,6 @@
-"""Slots, taken in ledgers by compare-and-swap: one write for all who ask while the last one is under way.
+"""Slots, taken in ledgers by compare-and-swap: one write for all requests made while the last is under way.
 
-A write that meets a newer ledger applies everybody's wish again to that one: a wish goes by its token, so
+A write that meets a newer ledger applies every wish again to that one: a wish goes by its token, so
 what was applied before, even by a write whose answer was lost, is found again.
 
 The subtle thing is a slot beyond the number that its controller wants: then something that we know is out
@@ -14,7 +14,6 @@ are a min's. Should a pod come after all whose slot is another's by then, it is 
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
@@ -22,40 +21,39 @@ import structlog
 
 from fairlead.client.api import Client
 from fairlead.client.clock import WALL_CLOCK, Clock
-from fairlead.doors.grouping import GroupsOfPods
-from fairlead.doors.webhook.copies import Copies
+from fairlead.doors.webhook.decision_log import tell
+from fairlead.doors.webhook.ledger_cache import LedgerCache
 from fairlead.doors.webhook.metrics import Metrics
-from fairlead.doors.webhook.telling import tell
 from fairlead.errors import Conflict, FairleadError, NotFound, Unreachable
-from fairlead.policy.groups import GroupKey, Place
-from fairlead.policy.ledger import EXPIRY_S, Ledger, Sightings
-from fairlead.policy.placing import Placing, place
-from fairlead.policy.rule import Tiers
-
-__all__ = ["Ledgers", "Wish"]
+from fairlead.feed.groups import LiveGroups
+from fairlead.feed.watches import Watches
+from fairlead.policy.groups.member import GroupKey, Place
+from fairlead.policy.rule.split import Tiers
+from fairlead.policy.slots.ledger import EXPIRY_S, Ledger, Sightings
+from fairlead.policy.slots.placing import Placing, place
 
 _log = structlog.get_logger(__name__)
 
-_TRIES = 32  # each lost race, but for the first, means that somebody else got on
+_TRIES = 32  # each lost race, but for the first, means that another writer got on
 _NEVER_S = 1e12
 _BREATH_S = 0.001
 _TURNS = 3  # of the loop, from a request that has arrived to its wish: a busy machine is late to look for it
 _GATHER_S = 0.02  # about what a write takes when there is a rush
 _TURN_S = 0.1  # for how long others may have a ledger that we have written
-_LOOK_S = 0.01  # how often news is looked for on behalf of who waits
-_DOUBT_S = 10.0  # where nobody says how many there are to be, a pod is doubted that is not there by then
+_LOOK_S = 0.01  # how often news is looked for on behalf of waiting pods
+_DOUBT_S = 10.0  # where the number wanted is unknown, a pod that is not there by then is doubted
 _EARLY_S = 2.0  # a pod that was made is in the watch well before
 _PATIENCE_S = 3.5  # then the number is wrong, not the slots; well within the API server's ten seconds
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """How hard it is tried to give somebody a slot within bounds, once it has waited so long."""
+    """How hard it is tried to give a pod a slot within bounds, once it has waited `waited_s`."""
 
     waited_s: float
     expiry_s: float
     patience_s: float
-    """Who has waited this long is given a slot beyond them."""
+    """A pod that has waited this long is given a slot beyond them."""
     spares: bool = True
     """Whether slots that we gave ourselves are left alone."""
 
@@ -95,13 +93,13 @@ class _Asked:
 
 @dataclass(slots=True)
 class _Line:
-    """Who waits for a write of one ledger; `busy` while somebody serves them."""
+    """The requests that wait for a write of one ledger; `busy` while a task serves them."""
 
     waiting: list[_Asked] = field(default_factory=list)
     busy: bool = False
 
     def next(self) -> list[_Asked]:
-        """All who wait, but for those who gave up; nobody waits then."""
+        """All waiting requests, except those that were given up; none waits after that."""
         found = [asked for asked in self.waiting if not asked.done.done()]
         self.waiting = []
         return found
@@ -117,17 +115,17 @@ class Ledgers:
     def __init__(
         self,
         client: Client,
-        groups: GroupsOfPods,
+        watches: Watches,
+        groups: LiveGroups,
         metrics: Metrics,
         *,
-        rng: random.Random | None = None,
         clock: Clock = WALL_CLOCK,
         changed: Callable[[GroupKey], None] = lambda _: None,
     ) -> None:
-        """`changed` hears of ledgers that somebody wrote."""
+        """`changed` is called for ledgers that were written."""
         self._sightings = Sightings()
         # Most ledgers go with their workload: the garbage collector deletes them, not we.
-        self._copies = Copies(client, changed, self._sightings.forget, rng=rng, clock=clock)
+        self._copies = LedgerCache(client, watches, changed, self._sightings.forget)
         self._groups = groups
         self._metrics = metrics
         self._clock = clock
@@ -183,7 +181,7 @@ class Ledgers:
     async def observe(self, key: GroupKey, *, delete_empty: bool = True) -> Ledger:
         """Write what follows from the group's pods alone: adopted, freed, expired; the ledger after it.
 
-        A ledger without slots is deleted: another revision's will follow, and nobody else would do it.
+        A ledger without slots is deleted: another revision's will follow, and nothing else would delete it.
         """
         ledger = self.newest(key)
         after = self._observed(ledger)
@@ -197,7 +195,7 @@ class Ledgers:
         return await self._write(after)
 
     async def _serve(self, key: GroupKey, line: _Line) -> None:
-        """Write until nobody waits any more; one task per group at a time."""
+        """Write until no request waits any more; one task per group at a time."""
         batch: list[_Asked] = []
         try:
             while line.waiting:
@@ -209,17 +207,17 @@ class Ledgers:
                 if late and len(late) == len(batch):
                     await asyncio.sleep(_LOOK_S)
                 elif took_s > _GATHER_S:
-                    # The API server is busy. Meanwhile more come along, and who lost against us has a turn.
+                    # The API server is busy. Meanwhile more come along, and writers that lost to us get on.
                     await asyncio.sleep(min(took_s, _TURN_S))
         finally:
             line.busy = False
             self._lines.pop(key, None)
             for asked in (*batch, *line.waiting):
-                asked.done.cancel()  # of whom there are any only if we were cancelled
+                asked.done.cancel()  # there are any only if we were cancelled
 
     async def _gather(self) -> None:
-        """Let those come along who are admitted in the same breath: in a rush, of whatever groups, every
-        write counts, the API server's time as well as ours. When nobody else is admitted nobody waits.
+        """Let pods that are admitted at the same moment come along: in a rush, of whatever groups, every
+        write counts, the API server's time as well as ours. When no other pod is admitted none waits.
         """
         clock = asyncio.get_running_loop().time
         ends = clock() + _GATHER_S
@@ -233,12 +231,12 @@ class Ledgers:
             asked, breath_s = self._asked, _BREATH_S
 
     async def _give(self, key: GroupKey, batch: list[_Asked], line: _Line) -> list[_Asked]:
-        """Give slots to all whose slot is within bounds; the others, who wait for news."""
+        """Give slots to all requests whose slot is within bounds; return the others, which wait for news."""
         try:
             given, late = await self._swap(key, batch, line)
-        except Exception as error:  # noqa: BLE001 (whoever asked is told; one pod must not end all others)
+        except Exception as error:  # noqa: BLE001 (the caller receives it; one pod must not end all others)
             if len(batch) > 1 and not isinstance(error, FairleadError):
-                # Somebody's pod makes us stumble: that is not to be the others' trouble.
+                # One of the pods makes us stumble: the others must not suffer from it.
                 return [late for asked in batch for late in await self._give(key, [asked], _Line())]
             for asked in batch:
                 if not asked.done.done():
@@ -285,13 +283,13 @@ class Ledgers:
             else:
                 ledger = await self._copies.newer(ledger)
                 if not tried:
-                    batch += line.next()  # who came meanwhile has all the other tries
+                    batch += line.next()  # requests that came meanwhile have all the other tries
         raise FairleadError(f"the ledger of {key} changes faster than we can write it")
 
     def _sift(
         self, ledger: Ledger, batch: list[_Asked]
     ) -> tuple[Ledger, list[tuple[_Asked, Placing]], list[_Asked]]:
-        """The ledger with the wishes that can be granted, what they are given, and who must wait."""
+        """The ledger with the wishes that can be granted, what they are given, and which must wait."""
         after, given, late = self._within(ledger, batch, _IN_TIME)
         for step in (_OTHERS, _OURS):
             waited_s = self._clock.now() - min((asked.since for asked in late), default=self._clock.now())
@@ -324,7 +322,7 @@ class Ledgers:
 
     def _doubted(self, ledger: Ledger) -> Collection[str]:
         """Tokens of pods that should be in the watch by now: they may have been refused."""
-        here = {name for one in self._groups.members(ledger.key) for name in (one.token, one.uid)}
+        here = {name for one in self._groups.index.members(ledger.key) for name in (one.token, one.uid)}
         return {
             entry.token
             for entry in ledger.entries
@@ -340,19 +338,17 @@ class Ledgers:
     ) -> Ledger:
         """The ledger with what we know of the group's pods."""
         key = ledger.key
-        members = self._groups.members(key)
+        members = self._groups.index.members(key)
         tiers = None
         if wish is not None:
             tiers, ledger = wish.tiers, ledger.owned_by(wish.place.workload)
-        elif (pod := self._groups.some_pod(key)) is not None and (
-            found := self._groups.place(pod)
-        ) is not None:
-            tiers = self._groups.tiers(found, pod.metadata.labels)
-            ledger = ledger.owned_by(found.workload)
+        elif (some := self._groups.index.some(key)) is not None:
+            tiers = self._groups.index.tiers(some.place, some.facts.metadata.labels)
+            ledger = ledger.owned_by(some.workload)
         after_s = _NEVER_S if self._groups.blind else expiry_s
         ledger = self._sightings.of(ledger, self._clock.now())
         if tiers is None:
-            # No pods, or the policy is gone: nobody to adopt.
+            # No pods, or the policy is gone: no pod to adopt.
             return ledger.gone(self._groups.gone(key)).expire(members, self._now(), after_s, spare)
         return ledger.observe(
             members,

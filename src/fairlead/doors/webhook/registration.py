@@ -1,11 +1,11 @@
-"""Telling the API server to call us: one MutatingWebhookConfiguration, the same for all replicas.
+"""Have the API server call us: one MutatingWebhookConfiguration, the same for all replicas.
 
 It is written only when it says something else than we want, and what others put in (cert-manager's
-caBundle, annotations) stays. Nothing is registered before there is somebody to answer: an API server
+caBundle, annotations) stays. Nothing is registered before a replica can answer: an API server
 that calls into the void delays every pod of the cluster.
 
-There is one entry per cluster, so whoever starts last has it: an address may change. Who had it before does
-not take it back, or two processes would take it from each other for ever.
+There is one entry per cluster, so the process that starts last has it: an address may change. The process
+that had it before does not take it back, or the two would take it from each other for ever.
 """
 
 from __future__ import annotations
@@ -20,13 +20,10 @@ from urllib.parse import urlsplit
 import structlog
 
 from fairlead.client.api import Client
-from fairlead.doors.shown import Current
-from fairlead.doors.webhook.certificates import Names
+from fairlead.doors.certificates import Current
 from fairlead.doors.webhook.keyring import SECRET
 from fairlead.errors import ApiError, BadInput, Conflict, NotFound
 from fairlead.kube.resources import known
-
-__all__ = ["CONFIGURATION", "PATH", "Registration", "Where", "check_callable", "unregister"]
 
 _log = structlog.get_logger(__name__)
 
@@ -57,9 +54,12 @@ class Where:
             self._host()
 
     @property
-    def names(self) -> Names:
-        """What the certificate must be for."""
-        return Names.of_host(self._host()) if self.url else Names.of_service(self.service, self.namespace)
+    def names(self) -> tuple[str, ...]:
+        """What the certificate must be for: a host or its address, or all that a Service is called."""
+        if self.url:
+            return (self._host(),)
+        short = f"{self.service}.{self.namespace}"
+        return f"{short}.svc", self.service, short, f"{short}.svc.cluster.local"
 
     @property
     def client_config(self) -> dict[str, Any]:
@@ -92,7 +92,7 @@ class Where:
 def check_callable(where: Where, server_url: str) -> None:
     """Raise BadInput for an address that the API server cannot call; nothing is sent to find out.
 
-    Checked is the host of ``--url``: 0.0.0.0 and :: are nobody's address, and a loopback address is the API
+    Checked is the host of ``--url``: 0.0.0.0 and :: are no host's address, and a loopback address is the API
     server's own machine, so it must itself be reached by one.
 
     >>> check_callable(Where("https://127.0.0.1:9443"), "https://127.0.0.1:6443")
@@ -120,7 +120,7 @@ def _is(host: str, what: str) -> bool:
 
 
 class Registration:
-    """Our entry at the API server. `publish` takes effect from `register` on, because before that nobody
+    """Our entry at the API server. `publish` takes effect from `register` on, because before that no replica
     may be called; cancelled half-way, the entry is either the old or the new one.
 
     Without the entry we stay ready: other doors of the process are still needed, and the address there may be
@@ -130,7 +130,7 @@ class Registration:
     def __init__(
         self, client: Client, where: Where, *, failure_policy: str, exempt: Collection[str], ours: bool = True
     ) -> None:
-        """`ours`: whether to write it, or just to see that whoever wrote it trusts us."""
+        """`ours`: whether to write the entry, or only to check that the one written by another trusts us."""
         self._client = client
         self._where = where
         self._failure_policy = failure_policy
@@ -139,11 +139,11 @@ class Registration:
         self._bundle = b""
         self._current: Current | None = None
         self._open = False
-        self._had = False  # the entry was ours: who has it now started later
-        self._lost_to = ""  # of whom that was told
+        self._had = False  # the entry was ours: the process that has it now started later
+        self._lost_to = ""  # the address for which that was reported
 
     async def register(self) -> bool:
-        """From now on be called; no: what was last published is outdated, and who follows it will write."""
+        """From now on be called; no: what was last published is outdated, and its follower will write."""
         self._open = True
         return await self._write()
 
@@ -248,7 +248,7 @@ class Registration:
 
 
 async def unregister(client: Client, system_namespace: str) -> list[str]:
-    """Take away what `--register` made: the entry first, so that nobody is called any more; what was there.
+    """Delete what `--register` made: the entry first, so that no replica is called any more; what was there.
 
     Policies and ledgers stay: they are the users', and other doors may work with them.
     """
@@ -271,7 +271,7 @@ def _hook(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _address(client_config: dict[str, Any]) -> str:
-    """Where a configuration leads to, whoever is trusted there; nothing where it leads nowhere."""
+    """Where a configuration leads to, whatever authority it trusts; empty where it leads nowhere."""
     if service := client_config.get("service"):
         host = f"{service['name']}.{service['namespace']}.svc:{service.get('port', 443)}"
         return f"https://{host}{service.get('path', '')}"

@@ -13,10 +13,8 @@ from typing import Any
 
 import msgspec
 
-from fairlead.doors.references import LONGEST
 from fairlead.errors import FairleadError
-
-__all__ = ["LIMIT", "BadReview", "Request", "allowed", "read_review"]
+from fairlead.feed.references import LONGEST
 
 LIMIT = 8 * 1024 * 1024
 """Bytes of a review. API servers take objects of up to 3 MiB; a review may hold the old one too."""

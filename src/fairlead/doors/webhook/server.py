@@ -17,13 +17,11 @@ import structlog
 from aiohttp import web
 
 from fairlead.doors.bodies import BODIES, Refused
-from fairlead.doors.shown import certified
+from fairlead.doors.certificates import certified
 from fairlead.doors.webhook.metrics import Metrics
 from fairlead.doors.webhook.registration import PATH
 from fairlead.doors.webhook.reviews import LIMIT, BadReview, Request, allowed, read_review
 from fairlead.errors import FairleadError
-
-__all__ = ["Answer", "Endpoint"]
 
 _log = structlog.get_logger(__name__)
 
@@ -52,7 +50,7 @@ class Admit(Protocol):
 
 
 class Endpoint:
-    """Answers the API server's calls; with `certified_only`, nobody's who did not show a certificate."""
+    """Answers the API server's calls; with `certified_only`, only of callers that show a certificate."""
 
     def __init__(
         self,
@@ -71,7 +69,7 @@ class Endpoint:
         self._draining = False
 
     def open(self) -> None:
-        """From now on there is enough known to decide; who called before waits for it."""
+        """From now on there is enough known to decide; earlier calls wait for it."""
         self._opened.set()
 
     def drain(self) -> None:
@@ -124,7 +122,7 @@ class Endpoint:
         )
 
     def _complain(self, http: web.Request) -> None:
-        """Now and then: with failurePolicy Ignore nobody else would say that all calls are in vain."""
+        """Log it now and then: with failurePolicy Ignore nothing else would report that all calls fail."""
         if self._clock() >= self._complained + _COMPLAIN_S:
             self._complained = self._clock()
             _log.warning("review_refused", reason=_NO_CERTIFICATE, caller=http.remote)

@@ -1,11 +1,19 @@
-"""What the core asks for. Each names the pod and its UID; who carries it out sends the UID along."""
+"""What the core asks for. Each names the pod and its UID; the lane that carries it out sends the UID along.
+
+An action brings all that its lane has to know of the cluster as it was when the core decided, so that no
+lane looks into the core. What it brings follows from the events: `decision` leaves it out, and only that is
+recorded.
+"""
 
 from __future__ import annotations
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
+from fairlead.engine.policies.policy_tiers import MarkTiers
+from fairlead.kube.pod import Pod
+from fairlead.kube.storage import PersistentVolume, PersistentVolumeClaim
 from fairlead.kube.tolerations import Toleration
-from fairlead.policy.marks import Mark
 
 __all__ = [
     "Action",
@@ -17,51 +25,83 @@ __all__ = [
     "ReleasePod",
     "Say",
     "SparePod",
+    "VolumesToBind",
+    "decision",
 ]
 
 
-class BindPod(msgspec.Struct, frozen=True, tag=True, tag_field="action", gc=False):
-    """Bind a pod to a node. `unit` is the pod or gang it belongs to.
+class VolumesToBind(msgspec.Struct, frozen=True, gc=False):
+    """What a bind waits for: all claims of the pod, with those objects that are there, by name.
 
-    `annotations` are merged into the pod as it is bound. `tolerations`, if there are any, are all that the
-    pod must have before it is bound: its own, and those that its tier needs.
+    `static` are claims that get a chosen volume, `provision` those whose volume is to be made for the node.
     """
+
+    claims: tuple[str, ...]
+    static: tuple[tuple[str, str], ...]
+    provision: tuple[str, ...]
+    known_claims: dict[str, PersistentVolumeClaim]
+    known_volumes: dict[str, PersistentVolume]
+
+
+class _AboutPod(msgspec.Struct, frozen=True, tag=True, tag_field="action", gc=False):
+    """What to do about a pod, ``namespace/name``."""
 
     pod: str
     uid: str
+
+    @property
+    def namespace(self) -> str:
+        """The pod's namespace."""
+        return self.pod.partition("/")[0]
+
+    @property
+    def name(self) -> str:
+        """The pod's name in it."""
+        return self.pod.partition("/")[2]
+
+
+class BindPod(_AboutPod, frozen=True):
+    """Bind a pod to a node. `unit` is the pod or gang it belongs to.
+
+    `annotations` are merged into the pod as it is bound. `tolerations`, if there are any, are all that the
+    pod must have before it is bound: its own, and those that its tier needs. `volumes`, if set, must be bound
+    before it.
+    """
+
     node: str
     unit: str
     annotations: dict[str, str] = {}
     tolerations: tuple[Toleration, ...] = ()
+    volumes: VolumesToBind | UnsetType = UNSET
 
 
-class EvictPod(msgspec.Struct, frozen=True, tag=True, tag_field="action", gc=False):
+class EvictPod(_AboutPod, frozen=True):
     """Evict a pod for `unit`, which the core knows by `unit_id`. Ask `Core.confirms` just before sending.
 
     `gang`: the pod's gang leaves whole. Then all of its members are to be marked before the first is evicted,
     so that another scheduler finishes what this one began. `unit_id` is empty where that has happened.
+    `waiting` are the pods of the unit, each with its UID.
     """
 
-    pod: str
-    uid: str
     node: str
     unit: str
     unit_id: str
     message: str
     gang: str = ""
+    waiting: tuple[tuple[str, str], ...] | UnsetType = UNSET
 
 
-class HoldPod(msgspec.Struct, frozen=True, tag=True, tag_field="action", gc=False):
+class HoldPod(_AboutPod, frozen=True):
     """A pod stays without a node. `unschedulable`: write ``PodScheduled=False, Unschedulable``.
 
-    Without it the pod only waits (an incomplete gang, say) and autoscalers must not act on it.
+    Without it the pod only waits (an incomplete gang, say) and autoscalers must not act on it. `waiting` is
+    the pod as the API last showed it, if it waits.
     """
 
-    pod: str
-    uid: str
     message: str
     unschedulable: bool
     unit: str
+    waiting: Pod | UnsetType = UNSET
 
     @property
     def condition_reason(self) -> str:
@@ -76,53 +116,52 @@ class HoldPod(msgspec.Struct, frozen=True, tag=True, tag_field="action", gc=Fals
         return "WaitingForGang" if self.condition_reason == "WaitingForGang" else "FailedScheduling"
 
 
-class NominatePod(msgspec.Struct, frozen=True, tag=True, tag_field="action", gc=False):
-    """Write ``status.nominatedNodeName``; an empty node clears it."""
+class NominatePod(_AboutPod, frozen=True):
+    """Write ``status.nominatedNodeName``; an empty node clears it.
 
-    pod: str
-    uid: str
+    `waiting` is the pod as the API last showed it, if it waits.
+    """
+
     node: str
+    waiting: Pod | UnsetType = UNSET
 
 
-class ReleasePod(msgspec.Struct, frozen=True, tag=True, tag_field="action", gc=False):
+class ReleasePod(_AboutPod, frozen=True):
     """Delete a bound member of a gang that could not be completed; its controller recreates it.
 
     All that are released of a `gang` are to be marked before the first is deleted, as for an eviction.
     """
 
-    pod: str
-    uid: str
     unit: str
     message: str
     gang: str
 
 
-class SparePod(msgspec.Struct, frozen=True, tag=True, tag_field="action", gc=False):
+class SparePod(_AboutPod, frozen=True):
     """Take back the mark on a pod that its gang leaves whole: it stays."""
 
-    pod: str
-    uid: str
 
-
-class Say(msgspec.Struct, frozen=True, tag=True, tag_field="action", gc=False):
+class Say(_AboutPod, frozen=True):
     """An event about a pod for people to read."""
 
-    pod: str
-    uid: str
     type: str
     reason: str
     message: str
 
 
-class MarkTiers(msgspec.Struct, frozen=True, tag=True, tag_field="action", gc=False):
-    """Tiers of a policy are to be left alone, or not any more: marks by tier, as they were and as they are.
-
-    Others write them too, so only what differs between the two is to be changed.
-    """
-
-    policy: str
-    before: dict[str, Mark]
-    after: dict[str, Mark]
-
-
 Action = BindPod | EvictPod | HoldPod | NominatePod | ReleasePod | Say | SparePod | MarkTiers
+
+
+def decision(action: Action) -> Action:
+    """The action without what it brings along for its lane.
+
+    >>> decision(NominatePod("default/a", "uid", "n", Pod())) == NominatePod("default/a", "uid", "n")
+    True
+    """
+    match action:
+        case BindPod(volumes=VolumesToBind()):
+            return msgspec.structs.replace(action, volumes=UNSET)
+        case HoldPod() | NominatePod() | EvictPod() if action.waiting is not UNSET:
+            return msgspec.structs.replace(action, waiting=UNSET)
+        case _:
+            return action

@@ -1,4 +1,4 @@
-"""From pods to units in the queue: which gangs are whole, which members go alone, who stands in which line.
+"""From pods to units in the queue: which gangs are whole, which members go alone, and each unit's line.
 
 The subtle thing is the line: units stand in one line only if planning cannot tell them apart, so the
 line's key must name everything that planning reads of a unit but its place in the order.
@@ -10,22 +10,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Protocol
 
-from fairlead.engine.core.commits import Commits
 from fairlead.engine.core.evictions import Evictions
 from fairlead.engine.core.queue import Queue, Verdict
 from fairlead.engine.core.state import State
 from fairlead.engine.core.term_limit import TermLimit
-from fairlead.engine.gangs import Gang
-from fairlead.engine.membership import shown
-from fairlead.engine.order import Stage
-from fairlead.engine.placement import group
+from fairlead.engine.gangs.gangs import Gang
+from fairlead.engine.gangs.membership import shown
+from fairlead.engine.planning.placement import group
+from fairlead.engine.planning.steps import Steps
+from fairlead.engine.planning.units import Stage, Unit, gang_unit, pod_unit
 from fairlead.engine.rules import loose_terms
-from fairlead.engine.steps import Steps
-from fairlead.engine.units import Unit, gang_unit, pod_unit
 from fairlead.errors import BadObject
 from fairlead.kube.pod import Pod
-
-__all__ = ["Assembly"]
 
 
 class Hold(Protocol):
@@ -38,12 +34,7 @@ class Assembly:
     """Keeps the queue in step with the state. `hold` tells that pods wait, and why."""
 
     def __init__(
-        self,
-        state: State,
-        queue: Queue,
-        evictions: Evictions,
-        commits: Commits,
-        hold: Hold,
+        self, state: State, queue: Queue, evictions: Evictions, commits: Commits, hold: Hold
     ) -> None:
         self._state = state
         self._queue = queue
@@ -68,7 +59,7 @@ class Assembly:
     def sent(self, pod: Pod, now: float) -> None:
         """Queue a pod that is in no gang, and whose policy, if it has one, was asked."""
         if f"pod:{pod.metadata.uid}" not in self._evictions:
-            self.put(pod_unit(pod, pod.spec.priority or 0, self._state.settings.order), now)
+            self.put(pod_unit(pod, self._state.settings.order), now)
 
     def settle(self, now: float) -> None:
         """Look again at gangs whose size is believed by now."""
@@ -177,7 +168,7 @@ class Assembly:
                 if f"pod:{pod.metadata.uid}" not in self._evictions:
                     order = self._state.settings.order
                     stage = Stage.RUNS if index < gang.healing else Stage.EXTRA
-                    self.put(pod_unit(pod, pod.spec.priority or 0, order, gang.name, stage), now)
+                    self.put(pod_unit(pod, order, gang.name, stage), now)
             return
         for pod in (*gang.pending, *gang.outdated):
             # It stood alone while the gang ran. What it was promised then is not what the gang needs.
@@ -186,27 +177,27 @@ class Assembly:
         if not gang.pending:
             return
         self._wait_for(gang.outdated, gang, "members of a newer revision count instead of this one")
-        if gang.evicted:
+        why = self._waits_because(gang, now)
+        if why:
             self.drop(unit_id)
-            self._wait_for(gang.pending, gang, "it is being evicted, and starts again as a whole")
-        elif gang.lacks:
-            self.drop(unit_id)
-            self._wait_for(gang.pending, gang, f"its PodGroup ({gang.lacks}) does not exist")
-        elif gang.missing():
-            self.drop(unit_id)
-            message = f"{gang.present} of {gang.minimum} members are there"
-            if gang.unusable:
-                message += f"; {len(gang.unusable)} cannot be used: {gang.unusable[0]}"
-            if gang.advice:
-                message += f"; {gang.advice}"
-            self._wait_for(gang.pending, gang, message)
-        elif gang.settles_at > now:
-            self.drop(unit_id)
-            self._settling[name] = gang.settles_at
-            self._wait_for(gang.pending, gang, "waiting for its size to settle")
+            self._wait_for(gang.pending, gang, why)
         else:
-            unit = gang_unit(gang, lambda pod: pod.spec.priority or 0, self._state.settings.order)
-            self.put(unit, now)
+            self.put(gang_unit(gang, self._state.settings.order), now)
+
+    def _waits_because(self, gang: Gang, now: float) -> str:
+        """Why a gang is not tried, "" for one that is; notes when its size is believed."""
+        if gang.evicted:
+            return "it is being evicted, and starts again as a whole"
+        if gang.lacks:
+            return f"its PodGroup ({gang.lacks}) does not exist"
+        if gang.missing():
+            unusable = f"{len(gang.unusable)} cannot be used: {gang.unusable[0]}" if gang.unusable else ""
+            there = f"{gang.present} of {gang.minimum} members are there"
+            return "; ".join(filter(None, (there, unusable, gang.advice)))
+        if gang.settles_at > now:
+            self._settling[gang.name] = gang.settles_at
+            return "waiting for its size to settle"
+        return ""
 
     def _track_commit(self, gang: Gang, now: float) -> None:
         bound = all(pod.metadata.uid not in self._state.assumed for pod in gang.running)
@@ -228,3 +219,39 @@ class Assembly:
         verdict = Verdict(frozenset(), f"gang {shown(gang.name)}: {why}", unschedulable=False)
         for pod in pods:
             self._hold(pod, verdict, gang.name)
+
+
+class Commits:
+    """Gangs whose members are being bound, with their deadlines: Kubernetes has no transaction.
+
+    A gang that is bound in part when its deadline comes is given up: those members go that a controller
+    will recreate. The clock starts with the first bind, or when a partly bound gang is first seen.
+    """
+
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._deadlines: dict[str, float] = {}
+
+    def begin(self, gang: str, now: float, timeout_s: float | None) -> None:
+        """Start the clock, unless it runs; `timeout_s` is the gang's own, if it has one."""
+        self._deadlines.setdefault(gang, now + (timeout_s or self._timeout_s))
+
+    def has_passed(self, gang: Gang, now: float) -> bool:
+        """Whether a gang was found with bound members that all started longer ago than a start may take."""
+        if not gang.found_bound or gang.name in self._deadlines:
+            return False
+        limit_s = gang.schedule_timeout_s or self._timeout_s
+        starts = [pod.status.start_time for pod in gang.running]
+        return all(start is not None and now - start.timestamp() > limit_s for start in starts)
+
+    def end(self, gang: str) -> None:
+        """All members are bound, or none."""
+        self._deadlines.pop(gang, None)
+
+    def overdue(self, now: float) -> list[str]:
+        """Gangs whose time is up."""
+        return sorted(gang for gang, deadline in self._deadlines.items() if deadline <= now)
+
+    def wake_at(self) -> float | None:
+        """The next deadline."""
+        return min(self._deadlines.values(), default=None)

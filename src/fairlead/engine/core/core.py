@@ -11,6 +11,7 @@ the work done, never on the clock, and changes nothing of what is decided.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from fairlead.engine.core.actions import Action, EvictPod, ReleasePod, Say, SparePod
 from fairlead.engine.core.events import (
@@ -24,32 +25,42 @@ from fairlead.engine.core.events import (
     Seen,
     Unread,
 )
-from fairlead.engine.core.service import Service
-from fairlead.engine.core.standing import Standing, standing_of
-from fairlead.engine.evicted import with_its_gang
-from fairlead.engine.membership import shown
-from fairlead.engine.priority import ANNOTATION
-from fairlead.engine.settings import Settings
-from fairlead.engine.steps import Steps, finish
+from fairlead.engine.core.report import QueuePosition, Report, standing_of
+from fairlead.engine.core.serving import Service
+from fairlead.engine.gangs.membership import shown
+from fairlead.engine.planning.priority import ANNOTATION
+from fairlead.engine.planning.settings import Settings
+from fairlead.engine.planning.steps import Steps, finish
+from fairlead.engine.snapshot.evicted import with_its_gang
 from fairlead.kube.pod import Pod
 from fairlead.kube.selectors import matches
 from fairlead.kube.workloads import Namespace
 from fairlead.policy.names import CAPACITY_ANNOTATION, EXCLUSIVE_LABEL
 
-__all__ = ["Core"]
-
 _HOSTNAME = "kubernetes.io/hostname"
 _UNSEEN = "ExclusiveUnseen"
 
 
+@dataclass(frozen=True, slots=True)
+class Protected:
+    """A victim and the names of the budgets that protect it; more than one protect it for good."""
+
+    evict: EvictPod
+    budgets: tuple[str, ...]
+
+
 class Core:
-    """See the module. Not for use from several threads."""
+    """See the module. Not for use from several threads.
+
+    What it knows is its own: `report` is all that others may read of it.
+    """
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings or Settings()
-        self.service = Service(self.settings)
-        self.state = self.service.state
-        self._said: dict[str, dict[str, None]] = {}  # by the UID of whom it is about, while that is there
+        self._service = Service(self.settings)
+        self._state = self._service.state
+        self.report = Report(self._service)
+        self._said: dict[str, dict[str, None]] = {}  # by the UID of its subject, while that is there
         # Pods with a priority annotation, as they came, where namespaces decide whether it counts.
         self._by_namespace = self.settings.priority_annotation.namespace_selector is not None
         self._annotated: dict[str, Pod] = {}
@@ -64,7 +75,7 @@ class Core:
         Until the last one was taken, only what is read of single objects makes sense: nothing else may be
         asked, and no other turn begin.
         """
-        service = self.service
+        service = self._service
         service.begin(now)
         for event in events:
             self._apply(event)
@@ -79,13 +90,13 @@ class Core:
             self._warn_of_company(pod)
         if not service.took_back:
             return service.actions
-        # A promise was taken back after its evictions were decided: who is not wanted gone any more stays.
+        # A promise was taken back after its evictions were decided: a pod not wanted gone any more stays.
         return [one for one in service.actions if not isinstance(one, EvictPod) or self.confirms(one)]
 
     @property
     def wake_at(self) -> float | None:
         """When to call `handle` though nothing happened; None: not before something does."""
-        return self.service.wake_at()
+        return self._service.wake_at()
 
     def confirms(self, evict: EvictPod, *, sending: bool = False) -> bool:
         """Whether an eviction is still wanted: its unit waits for it and its whole placement holds.
@@ -95,24 +106,43 @@ class Core:
         follow. An eviction that is not confirmed must not be sent; the core then counts it as never asked
         for.
         """
-        gangs = self.state.gangs
+        gangs = self._state.gangs
         if evict.gang and gangs.covers(evict.gang, evict.uid) and gangs.has_begun(evict.gang):
             if sending:
                 gangs.begin(evict.gang)
             return True
-        waits = self.service.evictions.waiting_for(evict.uid)
-        confirmed = any(self.service.still_good(wait) for wait in waits)
+        waits = self._service.evictions.waiting_for(evict.uid)
+        confirmed = any(self._service.still_good(wait) for wait in waits)
         if evict.gang and not gangs.covers(evict.gang, evict.uid):
             confirmed = False  # its gang was spared meanwhile
         if not confirmed:
-            self.service.not_asked(evict.uid)
+            self._service.not_asked(evict.uid)
         elif sending and evict.gang:
             gangs.begin(evict.gang)
         return confirmed
 
-    def standing(self, pod: str) -> Standing | None:
-        """Where a waiting pod (``namespace/name``) stands, who is ahead, and what holds it back."""
-        return standing_of(self.service, pod)
+    def protected(self, evictions: Iterable[EvictPod]) -> Protected | None:
+        """The first victim that its disruption budgets keep from being evicted, so that all of them stay.
+
+        To be asked just before the first is sent, of all that are evicted together: what a budget allows
+        changes after the decision, so it does not travel on the action.
+        """
+        budgets = self._state.budgets
+        for evict in evictions:
+            placed = self._state.snapshot.placed(evict.pod)
+            protecting = budgets.of(placed.pod) if placed is not None else ()
+            spent = self.settings.pdb == "respect" and any(budgets.allowed(one) < 0 for one in protecting)
+            if spent or len(protecting) > 1:
+                return Protected(evict, tuple(one.metadata.name for one in protecting))
+        return None
+
+    def ours(self, pod: Pod) -> bool:
+        """Whether a pod is ours to place."""
+        return self._state.ours(pod)
+
+    def standing(self, pod: str) -> QueuePosition | None:
+        """Where a waiting pod (``namespace/name``) stands, what is ahead, and what holds it back."""
+        return standing_of(self._service, pod)
 
     # Events
 
@@ -121,46 +151,41 @@ class Core:
             case Seen(kind="Pod", object=Pod() as pod):
                 self._pod_seen(pod)
             case Seen():
-                self.state.seen(event.kind, event.object)
-                for pod in self.state.gangs.freed.values():
+                self._state.seen(event.kind, event.object)
+                for pod in self._state.gangs.freed.values():
                     self._spare_marked(pod)
                 self._reconsider(event.kind)
                 if isinstance(event.object, Namespace):
                     self._reprioritise(event.object.metadata.name)
             case Gone(kind="Pod"):
                 key = f"{event.namespace}/{event.name}"
-                uid = event.uid or self.state.uid_of(key)
-                self._annotated.pop(uid, None)
-                self._said.pop(uid, None)
-                self.service.forget(uid)
-                self.state.pod_gone(key, uid)
-                self.service.left(uid)
+                self._pod_gone(key, event.uid or self._state.uid_of(key))
             case Gone():
                 self._said.pop(event.uid, None)
-                self.state.gone(event.kind, event.namespace, event.name, event.group)
+                self._state.gone(event.kind, event.namespace, event.name, event.group)
                 self._reconsider(event.kind)
                 if event.kind == "Namespace":
                     self._reprioritise(event.name)
             case Unread():
-                if self.state.pod_unread(event.pod, event.problem):
+                if self._state.pod_unread(event.pod, event.problem):
                     self._say(event.pod, "FailedScheduling", f"the pod cannot be used: {event.problem}")
             case BindFailed():
                 self._bind_failed(event)
             case EvictFailed():
-                self.service.eviction_failed(event.uid, final=event.final, unknown=event.unknown)
+                self._service.eviction_failed(event.uid, final=event.final, unknown=event.unknown)
             case PoliciesAre():
-                self.state.policies_are(event.policies, event.exempt, only_ours=event.only_ours)
+                self._state.policies_are(event.policies, event.exempt, only_ours=event.only_ours)
             case MarksAre():
-                self.state.book.marks_are(event.policy, event.marks)
+                self._state.book.marks_are(event.policy, event.marks)
             case Promised():
-                self.state.book.promised(event.uid, event.at)
+                self._state.book.promised(event.uid, event.at)
 
     def _reconsider(self, kind: str) -> None:
         # What made an eviction impossible (two budgets over one pod) may have changed.
-        spared = self.service.preemption.spared
+        spared = self._service.preemption.spared
         if kind == "PodDisruptionBudget" and spared:
             spared.clear()
-            self.state.room.changed()
+            self._state.room.log.start_over()
 
     def _reprioritise(self, namespace: str) -> None:
         """A namespace's labels tell whether its pods' priority annotations count."""
@@ -171,38 +196,42 @@ class Core:
         key, uid = pod.metadata.key, pod.metadata.uid
         if self._by_namespace and ANNOTATION in pod.metadata.annotations:
             self._annotated[uid] = pod
-        known = self.state.uid_of(key)
+        known = self._state.uid_of(key)
         if known and known != uid:
             # Its deletion was missed; this is another pod under the same name.
-            self._annotated.pop(known, None)
-            self.service.forget(known)
-            self.state.pod_gone(key, known)
-            self.service.left(known)
-        pod, priority = self.state.pod_seen(pod)
-        if priority.problem and self.state.ours(pod):
+            self._pod_gone(key, known)
+        pod, priority = self._state.pod_seen(pod)
+        if priority.problem and self._state.ours(pod):
             self._say(pod, "PriorityAnnotation", priority.problem)
         self._spare_marked(pod)
-        if uid in self.state.pending:
+        if uid in self._state.pending:
             self._warn_of_exclusive(pod)
-            if not self.state.gangs.name_of(uid):
-                self.service.assembly.pod(pod, self.service.now)
+            if not self._state.gangs.name_of(uid):
+                self._service.assembly.pod(pod, self._service.now)
             return
-        if uid not in self.state.assumed:
-            self.service.forget(uid)
+        if uid not in self._state.assumed:
+            self._service.forget(uid)
         if pod.terminal:
-            self.service.left(uid)
+            self._service.left(uid)
+
+    def _pod_gone(self, key: str, uid: str) -> None:
+        self._annotated.pop(uid, None)
+        self._said.pop(uid, None)
+        self._service.forget(uid)
+        self._state.pod_gone(key, uid)
+        self._service.left(uid)
 
     def spares(self, uid: str) -> bool:
         """Whether a pod stays, as far as its gang is concerned: that is not to leave whole."""
-        gangs = self.state.gangs
+        gangs = self._state.gangs
         return not gangs.covers(gangs.name_of(uid), uid)
 
     def _spare_marked(self, pod: Pod) -> None:
         """Take back the mark on a pod that says that its gang leaves whole, where it does not."""
         key, uid = pod.metadata.key, pod.metadata.uid
         leaving = pod.metadata.deletion_timestamp is not None or pod.terminal
-        if with_its_gang(pod) and not leaving and self.state.ours(pod) and self.spares(uid):
-            self.service.actions.append(SparePod(key, uid))
+        if with_its_gang(pod) and not leaving and self._state.ours(pod) and self.spares(uid):
+            self._service.actions.append(SparePod(key, uid))
 
     def _warn_of_exclusive(self, pod: Pod, *, wanted: bool = False) -> None:
         """Say that autoscalers cannot see why an exclusive pod does not fit, unless it says so itself."""
@@ -226,38 +255,38 @@ class Core:
         self._say(pod, _UNSEEN, message, once=_UNSEEN)
 
     def _bind_failed(self, event: BindFailed) -> None:
-        held = self.state.assumed.get(event.uid)
+        held = self._state.assumed.get(event.uid)
         if held is None or held[1] != event.node:
             return  # an answer to a question that is no longer ours
-        pod = self.state.unassume(event.uid)
-        self.service.left(event.uid)  # it is in the way of no unit that was promised its room
-        gang = self.state.gangs.name_of(event.uid)
-        failures = self.service.assembly.failures
+        pod = self._state.unassume(event.uid)
+        self._service.left(event.uid)  # it is in the way of no unit that was promised its room
+        gang = self._state.gangs.name_of(event.uid)
+        failures = self._service.assembly.failures
         for unit_id in (f"pod:{event.uid}", *([f"gang:{gang}"] if gang else [])):
             failures[unit_id] = failures.get(unit_id, 0) + 1
         if pod is not None and not gang:
-            self.service.assembly.pod(pod, self.service.now)
+            self._service.assembly.pod(pod, self._service.now)
 
     # Gangs that could not be completed
 
     def _give_up(self, name: str) -> None:
         """A gang stayed partly bound for too long: let those go that a controller will recreate."""
-        gang = self.state.gangs.get(name)
-        self.service.commits.end(name)
+        gang = self._state.gangs.get(name)
+        self._service.commits.end(name)
         if gang is None or gang.latched or not gang.needed or not gang.running:
             return
         bound, minimum = len(gang.running), gang.minimum
         message = f"gang {shown(name)} could not be completed: {bound} of {minimum} members bound"
-        members = [pod for pod in gang.running if pod.metadata.uid not in self.state.assumed]
+        members = [pod for pod in gang.running if pod.metadata.uid not in self._state.assumed]
         released = [pod for pod in members if pod.metadata.controller is not None]
         if released:
-            self.state.gangs.evict(name, [pod.metadata.uid for pod in released])
-            self.state.gangs.begin(name)
+            self._state.gangs.evict(name, [pod.metadata.uid for pod in released])
+            self._state.gangs.begin(name)
         for pod in members:
             if pod.metadata.controller is not None:
-                self.service.evictions.asked[pod.metadata.uid] = None
+                self._service.evictions.asked[pod.metadata.uid] = None
                 release = ReleasePod(pod.metadata.key, pod.metadata.uid, shown(name), message, name)
-                self.service.actions.append(release)
+                self._service.actions.append(release)
             else:
                 kept = "no controller would recreate this pod, so it stays and room is kept for the rest"
                 self._say(pod, "GangIncomplete", f"{message}; {kept}")
@@ -271,7 +300,7 @@ class Core:
         if (once or message) not in known:
             known[once or message] = None
             said = Say(pod.metadata.key, pod.metadata.uid, "Warning", reason, message)
-            self.service.actions.append(said)
+            self._service.actions.append(said)
 
 
 def _tells_all(pod: Pod) -> bool:

@@ -1,4 +1,4 @@
-"""What the core is told. All of it is plain data, so that a recording can be replayed."""
+"""What the core receives. All of it is plain data, so that a recording can be replayed."""
 
 from __future__ import annotations
 
@@ -6,20 +6,8 @@ import msgspec
 
 from fairlead.kube.meta import Object
 from fairlead.kube.pod import Pod
-from fairlead.policy.marks import Mark
-from fairlead.policy.model import PlacementPolicy
-
-__all__ = [
-    "BindFailed",
-    "Event",
-    "EvictFailed",
-    "Gone",
-    "MarksAre",
-    "PoliciesAre",
-    "Promised",
-    "Seen",
-    "Unread",
-]
+from fairlead.policy.rule.model import PlacementPolicy
+from fairlead.policy.tiers.marks import Mark
 
 
 class Seen(msgspec.Struct, frozen=True, tag=True, tag_field="event", gc=False):
@@ -43,7 +31,7 @@ class Gone(msgspec.Struct, frozen=True, tag=True, tag_field="event", gc=False):
 
 
 class Unread(msgspec.Struct, frozen=True, tag=True, tag_field="event", gc=False):
-    """A pod exists that cannot be read. `pod` is what can be told of it all the same: its name and gang."""
+    """A pod exists that cannot be read. `pod` is what is known of it all the same: its name and gang."""
 
     pod: Pod
     problem: str
@@ -90,7 +78,7 @@ class MarksAre(msgspec.Struct, frozen=True, tag=True, tag_field="event", gc=Fals
 
 
 class Promised(msgspec.Struct, frozen=True, tag=True, tag_field="event", gc=False):
-    """Somebody makes a node for a waiting pod, since then: it need not look for another tier yet."""
+    """A node is being made for a waiting pod since `at`: it need not look for another tier yet."""
 
     uid: str
     at: float

@@ -7,11 +7,8 @@ why it is the same tier that a pod waits for, is said again only after a while.
 
 from __future__ import annotations
 
-from fairlead.engine.core.actions import HoldPod
 from fairlead.engine.core.queue import Verdict
 from fairlead.kube.pod import Pod
-
-__all__ = ["Holds"]
 
 _REFRESH_S = 60.0
 
@@ -19,29 +16,27 @@ _REFRESH_S = 60.0
 class Holds:
     """The last word on each held pod, by UID."""
 
-    __slots__ = ("_said",)
-
     def __init__(self) -> None:
         self._said: dict[str, tuple[Verdict, float, str, str]] = {}
 
-    def say(self, pod: Pod, verdict: Verdict, unit: str, now: float, *, fresh: bool = True) -> HoldPod | None:
-        """The action that tells the verdict, None when it was told already.
+    def is_news(self, pod: Pod, verdict: Verdict, unit: str, now: float, *, fresh: bool = True) -> bool:
+        """Whether the verdict is to be reported, which counts as done; not where it was reported already.
 
-        `fresh`: the unit was just tried. A verdict that was there before is no news to who knows it.
+        `fresh`: the unit was just tried. A verdict that was there before is no news where it is known.
         """
         uid = pod.metadata.uid
         before = self._said.get(uid)
         if before is not None:
             told, at, _, _ = before
             if told == verdict:
-                return None
+                return False
             same_kind = told.rules == verdict.rules != frozenset() and (
                 (told.unschedulable, _which(told.tier)) == (verdict.unschedulable, _which(verdict.tier))
             )
             if same_kind and (not fresh or now < at + _REFRESH_S):
-                return None
+                return False
         self._said[uid] = (verdict, now, pod.metadata.key, unit)
-        return HoldPod(pod.metadata.key, uid, verdict.text, verdict.unschedulable, unit)
+        return True
 
     def forget(self, uid: str) -> None:
         """The pod is not held any more, or gone."""

@@ -1,4 +1,4 @@
-"""What waits, in order; who is tried now, who rests, and who is held until something helps.
+"""What waits, in order; which units are tried now, which rest, and which are held until something helps.
 
 Units that planning cannot tell apart but by their place in the order stand in one *line*: when the
 head of a line finds no room, none behind it does, so ten thousand equal pods cost one attempt. Two things
@@ -14,11 +14,8 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field, replace
 
-from fairlead.engine.classes import PodClass
-from fairlead.engine.order import Rank
-from fairlead.engine.units import Unit
-
-__all__ = ["Line", "Queue", "Verdict"]
+from fairlead.engine.planning.units import Rank, Unit
+from fairlead.engine.snapshot.classes import PodClass
 
 _PATIENCE = 3
 
@@ -66,7 +63,7 @@ class Line:
 
     @property
     def head(self) -> Unit:
-        """Who is next in this line."""
+        """The next unit in this line."""
         return self.units[0]
 
     def unit(self, unit_id: str) -> Unit:
@@ -81,18 +78,6 @@ class Queue:
     tried, by the time when it may when it rests; one that was helped meanwhile also by its rank. Entries that
     no longer tell the truth are skipped. A line with one is in `_held`, by its serial.
     """
-
-    __slots__ = (
-        "_backoff_max_s",
-        "_backoff_s",
-        "_held",
-        "_helped",
-        "_line_of",
-        "_lines",
-        "_ready",
-        "_resting",
-        "_serial",
-    )
 
     def __init__(self, backoff_s: float, backoff_max_s: float) -> None:
         self._backoff_s = backoff_s
@@ -134,18 +119,17 @@ class Queue:
             self._push(line)
         return line
 
-    def drop(self, unit_id: str) -> Unit | None:
+    def drop(self, unit_id: str) -> None:
         """Take a unit out, wherever it stands."""
         line = self._line_of.pop(unit_id, None)
         if line is None:
-            return None
+            return
         index = _index(line, unit_id)
-        unit = line.units.pop(index)
+        del line.units[index]
         if not line.units:
             self._end(line)
         elif index == 0 and line.verdict is None:
             self._push(line)
-        return unit
 
     def take(self, line: Line, number: int) -> list[Unit]:
         """Take the first units of a line out: they were placed."""
@@ -246,10 +230,6 @@ class Queue:
     def held(self) -> list[Line]:
         """All held lines, in the order in which they came to be."""
         return [self._held[serial] for serial in sorted(self._held)]
-
-    def short_of_room(self) -> list[Line]:
-        """Lines whose head found no room when it was last tried, held or resting."""
-        return [line for line in self._lines.values() if line.lacks_room]
 
     def lines(self) -> Iterator[Line]:
         """All lines, in the order in which they came to be."""

@@ -16,17 +16,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairlead.engine import rules
-from fairlead.engine.classes import PodClass
 from fairlead.engine.core.queue import Queue
 from fairlead.engine.core.state import State
-from fairlead.engine.placement import Group, Placement, group, place_together
-from fairlead.engine.room import Reservation
+from fairlead.engine.planning.placement import Group, Placement, group, largest_request, place_together
+from fairlead.engine.planning.room import Reservation
+from fairlead.engine.planning.units import Unit
 from fairlead.engine.rules import resources
+from fairlead.engine.snapshot.classes import PodClass
 from fairlead.engine.snapshot.placed import Placed
-from fairlead.engine.units import Unit
 from fairlead.kube.pod import Pod
-
-__all__ = ["Reserver"]
 
 _UNKNOWN = float("inf")
 
@@ -43,8 +41,6 @@ class _Step:
 
 class Reserver:
     """Keeps `room.reservations` in step with the units that have waited too long."""
-
-    __slots__ = ("_after_s", "_checked", "_hopeless", "_state", "_updated")
 
     def __init__(self, state: State, after_s: float) -> None:
         self._state = state
@@ -107,7 +103,8 @@ class Reserver:
     @staticmethod
     def _waiting(queue: Queue) -> list[Unit]:
         """The oldest unit of every line that found no room when it was last tried, oldest first."""
-        return sorted((line.head for line in queue.short_of_room()), key=lambda unit: (unit.since, unit.rank))
+        heads = [line.head for line in queue.lines() if line.lacks_room]
+        return sorted(heads, key=lambda unit: (unit.since, unit.rank))
 
     def _could_fit(self, unit: Unit, nodes: Sequence[str]) -> bool:
         """Whether the unit would fit on these nodes with all that can leave them gone."""
@@ -174,7 +171,7 @@ class Reserver:
         node that is used already, then by the node's name.
         """
         snapshot = self._state.snapshot
-        hardest_first = sorted(groups, key=_size, reverse=True)
+        hardest_first = sorted(groups, key=lambda each: largest_request(each.cls), reverse=True)
         members = [(pod, each.cls) for each in hardest_first for pod in each.pods][: unit.needed]
         allowed = self._state.room.open_to(unit.id, unit.priority, unit.deadline_s, now)
         hardest = members[0][1]
@@ -210,13 +207,13 @@ class Reserver:
             for placed in gone:
                 snapshot.forget(placed.key)
             for pod, cls in members[:-1]:
-                if not snapshot.fits(cls, slot):
+                if not rules.fits(snapshot, cls, slot):
                     return None
                 snapshot.assume(pod, slot, cls=cls)
             _, last = members[-1]
             leaving: list[Placed] = []
             ending = iter([placed for placed in self._ending(slot) if placed.key not in others])
-            while not snapshot.fits(last, slot):
+            while not rules.fits(snapshot, last, slot):
                 ends_next = next(ending, None)
                 if ends_next is None:
                     return None
@@ -256,8 +253,3 @@ class Reserver:
 def _serial(queue: Queue, unit: Unit) -> int:
     line = queue.line_of(unit.id)
     return line.serial if line is not None else 0
-
-
-def _size(each: Group) -> int:
-    """Sorts groups by how hard they are to place."""
-    return int(each.cls.amounts[:-1].max(initial=0))

@@ -1,8 +1,8 @@
 """What the core knows of the cluster, kept up to date by objects seen and gone.
 
-Everything that is a matter of looking is here: placements, gangs, budgets, who is pending, which
-priority counts. What follows from it is decided in `core`. The subtle thing: a pod is known by its UID;
-one that reappears under its old name is another pod, and the deletion of the first was missed.
+Everything that is a matter of looking is here: placements, gangs, budgets, what is pending, which
+priority counts. What follows from it is decided in `core`. The subtle thing: a pod is known by its UID, and
+a name belongs to one pod at a time: `core` ends the one before, should its deletion have been missed.
 """
 
 from __future__ import annotations
@@ -11,36 +11,23 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from fairlead.engine.budgets import Budgets
 from fairlead.engine.core.hints import Hints
-from fairlead.engine.gangs import Gangs
-from fairlead.engine.policies.book import PolicyBook
-from fairlead.engine.policies.members import Known
-from fairlead.engine.priority import Priority, priority_of
-from fairlead.engine.room import Nomination, Room
-from fairlead.engine.settings import Settings
-from fairlead.engine.snapshot.snapshot import KINDS as SNAPSHOT_KINDS
+from fairlead.engine.gangs.gangs import Gangs
+from fairlead.engine.planning.budgets import Budgets
+from fairlead.engine.planning.priority import Priority, priority_of
+from fairlead.engine.planning.room import Nomination, Room
+from fairlead.engine.planning.settings import Settings
+from fairlead.engine.policies.policy_state import PolicyState
+from fairlead.engine.snapshot.kinds import STORAGE
 from fairlead.engine.snapshot.snapshot import Snapshot
-from fairlead.engine.snapshot.storage import STORAGE
 from fairlead.errors import BadObject
 from fairlead.kube.meta import Object
 from fairlead.kube.node import Node
 from fairlead.kube.pod import Pod
 from fairlead.kube.workloads import Job, PodDisruptionBudget, PodGroup, Workload
-from fairlead.policy.fallback import is_schedulable
-from fairlead.policy.model import PlacementPolicy
-
-__all__ = ["KINDS", "State"]
-
-# Every kind the core wants to be told of, and the type it comes as. Others with replicas and a
-# template may be passed as a Workload under their own kind.
-KINDS: dict[str, type[Object]] = {
-    **SNAPSHOT_KINDS,
-    "PodDisruptionBudget": PodDisruptionBudget,
-    "PodGroup": PodGroup,
-    "Deployment": Workload,
-    "Job": Job,
-}
+from fairlead.policy.groups.member import PodFacts
+from fairlead.policy.rule.model import PlacementPolicy
+from fairlead.policy.tiers.fallback import is_schedulable
 
 
 class State:
@@ -57,7 +44,7 @@ class State:
         self.gangs = Gangs(settings.settle_s)
         self.budgets = Budgets()
         self.hints = Hints()
-        self.book = PolicyBook(ready=self._has_its_gang)
+        self.book = PolicyState(ready=self._has_its_gang)
         self._only_ours = False  # whether policies are for our own pods only
         self.pending: dict[str, Pod] = {}
         self.gated: dict[str, Pod] = {}
@@ -66,7 +53,6 @@ class State:
         # What could not be used, by kind and name: the API has it, we plan as if it were not there.
         self.unusable: dict[str, str] = {}
         self._uids: dict[str, str] = {}
-        self._deadlines: dict[str, int] = {}
         self._ignored: dict[str, str] = {}
 
     # Pods
@@ -76,11 +62,11 @@ class State:
         return gang is None or gang.may_start
 
     def pod_seen(self, pod: Pod) -> tuple[Pod, Priority]:
-        """Take note of a pod; the pod with the priority that counts in its spec."""
+        """Take note of a pod; the pod with the priority that counts in its spec.
+
+        A pod that had the name before must be gone.
+        """
         key, uid = pod.metadata.key, pod.metadata.uid
-        known = self._uids.get(key)
-        if known is not None and known != uid:
-            self.pod_gone(key, known)
         self._uids[key] = uid
         if self.gangs.usable(key):
             self.unusable.pop(f"Pod {key}", None)
@@ -89,8 +75,6 @@ class State:
             pod = msgspec.structs.replace(
                 pod, spec=msgspec.structs.replace(pod.spec, priority=priority.value)
             )
-        if pod.spec.active_deadline_seconds is not None:
-            self._deadlines[uid] = pod.spec.active_deadline_seconds
         if pod.spec.node_name or pod.terminal:
             self._placed(pod, priority.value)
         else:
@@ -115,7 +99,6 @@ class State:
         """A pod is gone, or finished."""
         if self._uids.get(key) == uid:
             del self._uids[key]
-        self._deadlines.pop(uid, None)
         self._ignored.pop(uid, None)
         self.unusable.pop(f"Pod {key}", None)
         self.gangs.usable(key)
@@ -124,7 +107,7 @@ class State:
         placed = self.snapshot.placed(key)
         if placed is not None and placed.pod.metadata.uid == uid:
             self.room.forget(key)
-            self.hints.eased(placed.slot)
+            self.hints.ease(placed.slot)
         self.gangs.pod_gone(uid)
         self.budgets.settled(uid)
         self.book.gone(uid)
@@ -144,7 +127,7 @@ class State:
         pod, _ = self.assumed.pop(uid)
         placed = self.room.forget(pod.metadata.key)
         if placed is not None:
-            self.hints.eased(placed.slot)
+            self.hints.ease(placed.slot)
         self.gangs.unassume(uid)
         self.pending[uid] = pod
         if self.book.active:
@@ -170,16 +153,19 @@ class State:
 
     def ends_at(self, pod: Pod) -> float | None:
         """When a placed pod must have ended, None when that is not known."""
-        deadline_s = self._deadlines.get(pod.metadata.uid)
-        start = pod.status.start_time
+        deadline_s, start = pod.spec.active_deadline_seconds, pod.status.start_time
         return start.timestamp() + deadline_s if deadline_s is not None and start else None
+
+    def promised(self, pod: Pod) -> None:
+        """The pod was promised a node (the room has it): from now on the API shows that, not an older one."""
+        self._ignored.pop(pod.metadata.uid, None)
 
     def unpromise(self, pod: Pod) -> None:
         """Take back what the pod was promised, and do not adopt the same from the API's lagging view."""
         nomination = self.room.clear(pod.metadata.key)
         if nomination is not None:
             self._ignored[pod.metadata.uid] = nomination.node
-            self.hints.eased(self.snapshot.nodes.slot(nomination.node))
+            self.hints.ease(self.snapshot.nodes.slot(nomination.node))
 
     def stale_nomination(self, pod: Pod) -> bool:
         """Whether the API shows a nomination that is not ours any more; said once."""
@@ -195,17 +181,17 @@ class State:
         """These policies hold from now on; with `only_ours`, for our own pods only."""
         self._only_ours = only_ours
         nodes = (node for node in self.snapshot.nodes.nodes if node is not None)
-        self.book.policies_are(policies, exempt, self._all_known(), nodes)
+        self.book.policies_are(policies, exempt, self._all_known, nodes)
 
-    def _all_known(self) -> Iterator[Known]:
+    def _all_known(self) -> Iterator[PodFacts]:
         """Every pod that policies may be about."""
         for one in self.snapshot.all_placed():
             if not one.leaving and (not self._only_ours or self.ours(one.pod)):
-                yield Known(one.pod.metadata, one.node)
+                yield PodFacts(one.pod.metadata, one.node)
         for pod in self.pending.values():
-            yield Known(pod.metadata, waits=True)
+            yield PodFacts(pod.metadata, waits=True)
         for pod in self.gated.values():
-            yield Known(pod.metadata)
+            yield PodFacts(pod.metadata)
 
     def planned(self, pod: Pod) -> Pod:
         """A waiting pod as it is planned: with its tier, where a policy governs it."""
@@ -226,7 +212,7 @@ class State:
             return
         placed = self.snapshot.placed(pod.metadata.key) if pod.spec.node_name else None
         metadata = placed.pod.metadata if placed is not None else pod.metadata
-        self.book.pod(Known(metadata, pod.spec.node_name, waits=uid in self.pending))
+        self.book.pod(PodFacts(metadata, pod.spec.node_name, waits=uid in self.pending))
 
     def _placed(self, pod: Pod, priority: int) -> None:
         key, uid = pod.metadata.key, pod.metadata.uid
@@ -244,20 +230,13 @@ class State:
         if pod.terminal:
             self.budgets.settled(uid)
             if before is not None:
-                self.hints.eased(before.slot)
+                self.hints.ease(before.slot)
         elif after is not None:
-            same = before is not None and before.node == after.node
-            if not same:
-                self.hints.placed()
-            if before is not None and not (
-                same
-                and before.row_amounts == after.row_amounts
-                and before.cls is after.cls
-                and before.leaving == after.leaving
-                and before.priority == after.priority
-            ):
-                self.hints.eased(before.slot)
-                self.hints.placed()
+            if before is None or before.node != after.node:
+                self.hints.placed = True
+            if before is not None and not before.counts_like(after):
+                self.hints.ease(before.slot)
+                self.hints.placed = True
 
     def _pending(self, pod: Pod, priority: int) -> None:
         key, uid = pod.metadata.key, pod.metadata.uid
@@ -293,7 +272,7 @@ class State:
         if not node:
             if known is not None:
                 self.room.clear(key)
-                self.hints.eased(self.snapshot.nodes.slot(known.node))
+                self.hints.ease(self.snapshot.nodes.slot(known.node))
         elif known is None or known.node != node:
             gang = self.gangs.name_of(pod.metadata.uid) if mine else ""
             unit = f"gang:{gang}" if gang else f"pod:{pod.metadata.uid}"
@@ -309,7 +288,7 @@ class State:
         nomination = self.room.nominations.get(key)
         if nomination is not None:
             self.room.clear(key)
-            self.hints.eased(self.snapshot.nodes.slot(nomination.node))
+            self.hints.ease(self.snapshot.nodes.slot(nomination.node))
 
     # Other objects
 
@@ -324,10 +303,10 @@ class State:
             case PodDisruptionBudget():
                 self.budgets.seen(thing)
                 self.book.budget(thing)
-                self.hints.budgets()
+                self.hints.budgets = True
             case PodGroup():
                 self.gangs.group_seen(thing)
-                self.hints.budgets()
+                self.hints.budgets = True
             case Workload() | Job():
                 self.gangs.owner_seen(kind, thing)
                 self.book.owner(kind, thing)
@@ -344,17 +323,13 @@ class State:
             case "PodDisruptionBudget":
                 self.budgets.gone(namespace, name)
                 self.book.budget_gone(namespace, name)
-                self.hints.budgets()
+                self.hints.budgets = True
             case "PodGroup":
                 self.gangs.group_gone(namespace, name, group)
-                self.hints.budgets()
+                self.hints.budgets = True
             case _:
                 self.gangs.owner_gone(kind, namespace, name)
                 self.book.owner_gone(kind, namespace, name)
-
-    def problems(self) -> Iterator[tuple[str, str]]:
-        """Objects that could not be used, and why, in order of name."""
-        return iter(sorted(self.unusable.items()))
 
     def _node_seen(self, node: Node) -> None:
         name = node.metadata.name
@@ -367,23 +342,23 @@ class State:
             self._remove_node(name)
             return
         self.unusable.pop(f"Node {name}", None)
-        self.hints.eased(slot)
+        self.hints.ease(slot)
         self.book.node(name, node)
 
     def _remove_node(self, name: str) -> None:
-        # Its pods no longer count, and neither does it as a domain: who looks beyond nodes may be helped.
-        self.hints.eased(self.snapshot.nodes.slot(name))
+        # Its pods no longer count, and neither does it as a domain: what looks beyond nodes may be helped.
+        self.hints.ease(self.snapshot.nodes.slot(name))
         self.room.remove_node(name)
         self.book.node(name, None)
 
     def _follow(self, kind: str) -> None:
-        """The snapshot took over a change that no slot tells: say whom it may concern."""
+        """The snapshot took over a change that no slot tells: say what it may concern."""
         if kind in ("Namespace", "DeviceClass"):
-            self.room.changed()
-            self.hints.anything()
+            self.room.log.start_over()
+            self.hints.anything = True
         elif kind in STORAGE:
-            self.room.changed()
-            self.hints.storage()
+            self.room.log.start_over()
+            self.hints.storage = True
 
 
 def _same_node(known: Node | None, node: Node) -> bool:

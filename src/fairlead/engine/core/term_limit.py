@@ -14,12 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from fairlead.engine.order import Rank
-from fairlead.engine.snapshot.counts import bump
+from fairlead.engine.planning.units import Rank, Unit
+from fairlead.engine.snapshot.index import bump
 from fairlead.engine.snapshot.loose_terms import PlacedTerms, over_limit
-from fairlead.engine.units import Unit
-
-__all__ = ["TermLimit"]
 
 
 @dataclass(slots=True, eq=False)
@@ -28,10 +25,6 @@ class _Waiting:
     namespace: str
     terms: tuple[bytes, ...]
     said: bool | None = None  # whether it was told that it may stand in line
-
-    @property
-    def rank(self) -> Rank:
-        return self.unit.rank
 
 
 @dataclass(slots=True, eq=False)
@@ -68,7 +61,7 @@ class TermLimit:
             return True
         held = self._namespaces.get(namespace)
         one = (held.admitted.get(unit.id) or held.aside.get(unit.id)) if held is not None else None
-        if one is not None and (one.terms, one.rank) == (terms, unit.rank):
+        if one is not None and (one.terms, one.unit.rank) == (terms, unit.rank):
             one.unit = unit
             return held is not None and unit.id in held.admitted
         self.drop(unit.id)
@@ -119,7 +112,7 @@ class TermLimit:
         for each in looked_at:
             if not self._decide(held, each, placed, waiting):
                 gives_way = gives_way or any(
-                    other.rank > each.rank and not all(term in placed for term in other.terms)
+                    _rank(other) > _rank(each) and not all(term in placed for term in other.terms)
                     for other in held.admitted.values()
                 )
         if held.aside and (held.freed or gives_way):
@@ -169,4 +162,4 @@ class TermLimit:
 
 
 def _rank(waiting: _Waiting) -> Rank:
-    return waiting.rank
+    return waiting.unit.rank

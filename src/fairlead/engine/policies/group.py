@@ -2,7 +2,7 @@
 
 A pod's answer depends on its slot, on its workload, on the group's tiers and marks, and, where the rule
 asks what tiers hold, on those ahead of it. So while the circumstances of the whole group are the same,
-only those are asked anew from whom on something changed; the property test says that it makes no
+only the pods from the first change on are answered again; the property test says that it makes no
 difference.
 """
 
@@ -10,25 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from fairlead.engine.policies.families import Family
-from fairlead.engine.policies.members import Members
-from fairlead.engine.policies.reach import Reach
-from fairlead.engine.policies.sending import Sent
-from fairlead.engine.policies.slots import Slots
-from fairlead.policy.choice import Choice, are_scattered, held_by_number
-from fairlead.policy.demands import Makeup
-from fairlead.policy.model import PlacementPolicy
-from fairlead.policy.rule import Tiers
+from fairlead.engine.policies.planned_pod import Sent
+from fairlead.engine.policies.policy_tiers import PolicyTiers
+from fairlead.engine.policies.waiting_line import WaitingLine
+from fairlead.policy.groups.index import GroupedPod, Template
+from fairlead.policy.rule.choice import Beside, Choice, are_scattered
+from fairlead.policy.rule.model import PlacementPolicy
+from fairlead.policy.rule.split import Tiers
 
-__all__ = ["Group"]
+_ROOM = 1000  # answers that are kept beyond one for each waiting pod
 
-_ROOM = 1000  # answers that are kept beyond one for each who waits
+_Pods = Callable[[str], GroupedPod]
 
 
 class Group:
-    """The pods of a group. `makeup` is what they are like, where the policy asks what budgets demand.
+    """The waiting pods of a group, and what those with a node leave to them.
 
-    Invariant: `_answers` are what was chosen under `_circumstances`, by slot and family and, where that
+    Invariant: `_answers` are what was chosen under `_circumstances`, by slot and template and, where that
     matters, by what tiers held.
     """
 
@@ -39,14 +37,12 @@ class Group:
         "_everyone",
         "_heeds",
         "_were_scattered",
-        "makeup",
         "skips",
         "slots",
     )
 
     def __init__(self) -> None:
-        self.slots = Slots()
-        self.makeup = Makeup()
+        self.slots = WaitingLine()
         self.skips: dict[str, frozenset[str]] = {}
         """By UID of a waiting pod: tiers that did not take it, though nothing is said against them."""
         self._circumstances: object = None
@@ -59,32 +55,33 @@ class Group:
     def __len__(self) -> int:
         return len(self.slots)
 
-    def disturbed(self, policy: PlacementPolicy, members: Members) -> bool:
-        """Whether somebody got a node, and that is something to others: it was before those ahead of it, or
-        has a slot beyond all others.
+    def disturbed(self, policy: PlacementPolicy, pods: _Pods) -> bool:
+        """Whether a pod got a node in a way that matters to others: before those ahead of it, or with a slot
+        beyond all others.
         """
         if not self.slots.waiting():
             return False
         moved = self._heeds and self.slots.recounted
-        return moved or self._scattered(policy, members) != self._were_scattered
+        return moved or self._scattered(policy, pods) != self._were_scattered
 
     def stir(self) -> None:
-        """What is known of the workloads behind it changed: ask everyone anew, once somebody asks."""
+        """Its policy, or what is known of its workloads or budgets, changed: answer for every pod again."""
         self._everyone = True
+        self._choices.clear()  # the same answer under another policy means something else
 
     def answer(
         self,
-        reach: Reach,
+        reach: PolicyTiers,
         tiers: Tiers,
-        members: Members,
+        pods: _Pods,
         sent: dict[str, Sent],
         now: float,
         *,
         ready: Callable[[str], bool],
     ) -> list[tuple[str, Sent | None]]:
-        """Bring what is `sent` up to date; who is sent elsewhere than before, and what was said before."""
+        """Bring what is `sent` up to date; the pods sent elsewhere than before, and what was said before."""
         policy, slots = reach.policy, self.slots
-        scattered = self._were_scattered = self._scattered(policy, members)
+        scattered = self._were_scattered = self._scattered(policy, pods)
         heeds = self._heeds = scattered or _heeds_counts(tiers, reach, skips=bool(self.skips))
         numbers = tiers.safe is not None and slots.ordinals > 0
         open_ = reach.may_be_tried(now)
@@ -101,29 +98,28 @@ class Group:
         tally = _Tally(tiers, slots, numbers=numbers)
         if heeds:
             tally.skip(sent[uid] for uid in slots.ahead(slots.waiting() - len(changes)))
-        # Who may try a tier is asked; so is everyone where, beside counts, ordinals or marks matter.
-        kept = not open_ and not (heeds and (numbers or self.skips or any(True for _ in reach.marks)))
+        # A pod that may try a tier is asked; so is every pod where, beside counts, ordinals or marks matter.
+        kept = not open_ and not (heeds and (numbers or self.skips or reach.marks))
         trying = {mark.probe for _, mark in reach.marks if mark.probe}
+        highest = slots.highest()
         found = []
         for uid, slot in changes:
-            governed, before = members.pods[uid], sent.get(uid)
-            family = governed.family
-            # The slot of who waits is admission's, who knows better what is missing.
-            told, unnumbered = governed.claim.told, governed.claim.wanted is None
-            mine: object = slot, family
+            one, claim, before = pods(uid), slots.claim(uid), sent.get(uid)
+            template, token = one.template, one.member.token or uid
+            # A waiting pod's slot is admission's, which knows better what is missing.
+            told, unnumbered = claim.told, claim.wanted is None
+            mine: object = slot, template
             if heeds:
-                mine = self._gist(slot, family, tiers, policy), family, told, unnumbered, tally.counts
-            alike = kept and governed.token not in trying and uid not in self.skips
+                mine = self._gist(slot, template, tiers, policy), template, told, unnumbered, tally.counts
+            alike = kept and token not in trying and uid not in self.skips
             after = self._answers.get(mine) if alike else None
             if after is None:
                 choice = reach.choose(
                     tiers,
                     slot,
-                    family.workload,
-                    token=governed.token,
-                    others=len(slots) - 1,
-                    held=tally.beside(slot, governed.claim.ordinal, family.workload.replicas),
-                    scattered=scattered and (unnumbered or told is not None),
+                    one.workload,
+                    tally.beside(len(slots) - 1, highest if unnumbered or told is not None else 0),
+                    token=token,
                     told=told,
                     ready=open_ and ready(uid),
                     now=now,
@@ -138,17 +134,17 @@ class Group:
             sent[uid] = after
             if (before is None or before.choice is not after.choice) and not after.like(before):
                 found.append((uid, before))
-        # A try that was claimed meanwhile changes nothing for those who were asked before.
+        # A try that was claimed meanwhile changes nothing for pods that were asked before.
         self._circumstances = (tiers, reach.marks, reach.tried(now), number, dict(self.skips))
         self._everyone = False
         return found
 
-    def _scattered(self, policy: PlacementPolicy, members: Members) -> bool:
-        """Whether pods with a node hold slots beyond the number of pods; of no matter if nobody waits."""
+    def _scattered(self, policy: PlacementPolicy, pods: _Pods) -> bool:
+        """Whether pods with a node hold slots beyond the number of pods; of no matter if no pod waits."""
         first = self.slots.ahead(1)
         if not first:
             return False
-        workload = members.pods[first[0]].family.workload
+        workload = pods(first[0]).template.workload
         return are_scattered(workload, policy, self.slots.highest(), len(self.slots) - 1)
 
     def _number(self, policy: PlacementPolicy, tiers: Tiers, *, heeds: bool) -> object:
@@ -157,14 +153,14 @@ class Group:
             return None
         if heeds:
             return len(self)
-        # Behind a tier without a max nobody gets more than its min: there every slot is of the min.
+        # Behind a tier without a max no tier gets more than its min: there every slot is of the min.
         unlimited = next((at for at, tier in enumerate(tiers.tiers) if tier.max is None), len(tiers.tiers))
         return tiers.mins(len(self))[: unlimited + 1]
 
-    def _gist(self, slot: int, family: Family, tiers: Tiers, policy: PlacementPolicy) -> int:
+    def _gist(self, slot: int, template: Template, tiers: Tiers, policy: PlacementPolicy) -> int:
         """What of a slot matters where counts do: with a demand, among as many as are wanted, nothing."""
         by_workload = policy.spec.group_by == "workload"
-        wanted = (family.workload.replicas or 0) if by_workload else len(self)
+        wanted = (template.workload.replicas or 0) if by_workload else len(self)
         return 0 if tiers.safe is not None and slot <= wanted else slot
 
     def _one(self, choice: Choice) -> Choice:
@@ -173,14 +169,14 @@ class Group:
         )
 
 
-def _heeds_counts(tiers: Tiers, reach: Reach, *, skips: bool) -> bool:
+def _heeds_counts(tiers: Tiers, reach: PolicyTiers, *, skips: bool) -> bool:
     """Whether it matters what tiers hold: by the rule, or for the room that a max leaves to others' pods."""
     if tiers.counts_matter:
         return True
     marks = reach.marks
     limited = [tier.name for tier in tiers.tiers if tier.max is not None]
     return (skips and bool(limited)) or (
-        any(True for _ in marks) and any((mark := marks.get(name)) is None or mark.probe for name in limited)
+        bool(marks) and any((mark := marks.get(name)) is None or mark.probe for name in limited)
     )
 
 
@@ -189,7 +185,7 @@ class _Tally:
 
     __slots__ = ("_names", "_numbered", "_taken", "_tiers", "counts")
 
-    def __init__(self, tiers: Tiers, slots: Slots, *, numbers: bool) -> None:
+    def __init__(self, tiers: Tiers, slots: WaitingLine, *, numbers: bool) -> None:
         """`numbers`: ordinals decide the slots of some."""
         self._tiers = tiers
         self._names = [*(tier.name for tier in tiers.tiers), ""]  # the last for pods of no tier
@@ -197,11 +193,10 @@ class _Tally:
         self._numbered = numbers
         self._taken = {slot: self._names[tier] for slot, tier in slots.numbered()} if numbers else {}
 
-    def beside(self, slot: int, ordinal: int | None, wanted: int | None) -> dict[str, int]:
-        """What they hold beside a slot, in a group that is to have so many pods."""
-        if self._numbered and ordinal is not None:
-            return held_by_number(self._tiers, self._taken.items(), slot, wanted)
-        return dict(zip(self._names, self.counts, strict=True))
+    def beside(self, pods: int, highest: int) -> Beside:
+        """What they hold, in a group of that many other pods, of which the highest slot matters or is 0."""
+        counts = self.counts
+        return Beside(pods, highest, lambda: dict(zip(self._names, counts, strict=True)), self._taken.items)
 
     def skip(self, ahead: Iterable[Sent]) -> None:
         """These are ahead; none of them is there because of its ordinal."""
@@ -211,7 +206,7 @@ class _Tally:
         self.counts = tuple(counts)
 
     def add(self, sent: Sent) -> None:
-        """Who is next is sent there."""
+        """The next pod is sent there."""
         counts = self.counts
         tier = len(counts) - 1 if sent.choice.tier is None else sent.choice.tier
         self.counts = (*counts[:tier], counts[tier] + 1, *counts[tier + 1 :])

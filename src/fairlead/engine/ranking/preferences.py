@@ -16,19 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairlead.engine.ranking.room import FULL
+from fairlead.engine.ranking.headroom import FULL
+from fairlead.engine.snapshot.classes import PodClass
 from fairlead.engine.snapshot.counts import Spread
 from fairlead.engine.snapshot.nodes import Bools, Ints
-
-if TYPE_CHECKING:
-    from fairlead.engine.classes import PodClass
-    from fairlead.engine.snapshot.snapshot import Snapshot
-
-__all__ = ["Part", "concerning", "moving", "total"]
+from fairlead.engine.snapshot.snapshot import Snapshot
 
 HOSTNAME = "kubernetes.io/hostname"
 
@@ -84,14 +79,14 @@ def _soft_taints(snapshot: Snapshot, cls: PodClass, mask: Bools) -> Ints:
 
 
 def _likes_pods(snapshot: Snapshot, cls: PodClass) -> bool:
-    return bool(cls.preferred) or any(tally.total for tally, _, _ in cls.drawing())
+    return bool(cls.own.preferred) or any(tally.total for tally, _, _ in cls.drawing())
 
 
 def _pod_affinity(snapshot: Snapshot, cls: PodClass, mask: Bools) -> Ints:
     weights: Ints = np.zeros(snapshot.nodes.capacity, np.int64)
-    for own, _, _ in cls.preferred:
+    for own, _, _ in cls.own.preferred:
         own.catch_up()
-    for tally, key, weight in (*cls.preferred, *cls.drawing()):
+    for tally, key, weight in (*cls.own.preferred, *cls.drawing()):
         if tally.total:
             column = snapshot.nodes.column(key)
             weights += weight * tally.by_domain(column)[column.ids]
@@ -108,11 +103,11 @@ def _spreads_softly(snapshot: Snapshot, cls: PodClass) -> bool:
 
 def soft_constraints(snapshot: Snapshot, cls: PodClass) -> tuple[Spread, ...]:
     """The class's own soft constraints or, when it has no constraint at all, its owner's defaults."""
-    if cls.own_constraints:
+    if cls.facts.spec.topology_spread_constraints:
         return cls.own.soft
-    if cls.soft_version != snapshot.owners.version:
-        cls.soft_version = snapshot.owners.version
-        selector = snapshot.owners.selector(cls.namespace, cls.labels, cls.owner)
+    if cls.soft_version != snapshot.spread_selectors.version:
+        cls.soft_version = snapshot.spread_selectors.version
+        selector = snapshot.spread_selectors.selector(cls.namespace, cls.labels, cls.owner)
         cls.soft = () if selector.empty else snapshot.classes.default_spread(cls, selector)
     return cls.soft
 
@@ -121,20 +116,19 @@ def _soft_spread(snapshot: Snapshot, cls: PodClass, mask: Bools) -> Ints:
     nodes = snapshot.nodes
     constraints = soft_constraints(snapshot, cls)
     ignored = np.zeros(nodes.capacity, np.bool_)
-    if cls.own_constraints:
+    if cls.facts.spec.topology_spread_constraints:
         # Owners' defaults still spread over hostnames where nodes have no zone.
         for constraint in constraints:
             ignored |= nodes.column(constraint.key).ids < 0
     ranked = mask & ~ignored
     crowding: Ints = np.zeros(nodes.capacity, np.int64)
     for constraint in constraints:
-        if constraint.tally is not None:
-            constraint.tally.catch_up()
+        constraint.tally.catch_up()
         column = nodes.column(constraint.key)
         there = column.ids >= 0
         if constraint.key == HOSTNAME:
             domains = int(np.count_nonzero(ranked))
-            held = constraint.tally.counts if constraint.tally is not None else crowding * 0
+            held = constraint.tally.counts
         else:
             domains = int(np.count_nonzero(np.bincount(column.ids[ranked & there])))
             held = _domain_counts(snapshot, cls, constraint)
@@ -152,8 +146,6 @@ def _soft_spread(snapshot: Snapshot, cls: PodClass, mask: Bools) -> Ints:
 
 
 def _domain_counts(snapshot: Snapshot, cls: PodClass, constraint: Spread) -> Ints:
-    if constraint.tally is None:
-        return np.zeros(len(snapshot.nodes.column(constraint.key).values) + 1, np.int64)
     counted = np.ones(snapshot.nodes.capacity, np.bool_)
     if constraint.honor_affinity and cls.node_mask is not None:
         counted &= cls.node_mask.mask()
@@ -190,7 +182,7 @@ def _never(snapshot: Snapshot, cls: PodClass) -> bool:
 
 def _likes_its_own(snapshot: Snapshot, cls: PodClass) -> bool:
     return (
-        any(cls.is_counted_by(tally) for tally, _, _ in cls.preferred)
+        any(cls.is_counted_by(tally) for tally, _, _ in cls.own.preferred)
         or any(carried in cls.carries for carried in cls.drawn_by)
         or cls.own.draws_itself
     )

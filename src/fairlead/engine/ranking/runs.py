@@ -15,22 +15,16 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fairlead.engine import rules
-from fairlead.engine.ranking import preferences, room
-from fairlead.engine.ranking.choice import best
-from fairlead.engine.ranking.kept import NAME_BITS
+from fairlead.engine.ranking import headroom, preferences
+from fairlead.engine.ranking.ranking import NAME_BITS, Ranking, best
+from fairlead.engine.snapshot.classes import PodClass
 from fairlead.engine.snapshot.nodes import Bools, Ints, Slots
+from fairlead.engine.snapshot.snapshot import Snapshot
 from fairlead.kube.pod import Pod
-
-if TYPE_CHECKING:
-    from fairlead.engine.classes import PodClass
-    from fairlead.engine.snapshot.snapshot import Snapshot
-
-__all__ = ["place_run", "place_turns"]
 
 # At most so many pods ahead are all the best nodes of a run looked at together.
 _LEVELS = 64
@@ -38,22 +32,36 @@ _FEW = 8
 
 
 def place_run(
-    snapshot: Snapshot, cls: PodClass, pods: Sequence[Pod], mask: Bools | None, priority: int | None
+    ranking: Ranking,
+    cls: PodClass,
+    pods: Sequence[Pod],
+    *,
+    mask: Bools | None = None,
+    priority: int | None = None,
 ) -> list[int]:
-    """See `Snapshot.place_run`."""
+    """Place pods of one class one by one, each where `Ranking.choose` would; -1 from the first that fails.
+
+    Equal to choosing and assuming one by one, only faster. The pods must be new: none placed, none
+    with a status that says it was resized.
+    """
+    snapshot = ranking.snapshot
     if pods and not cls.live:
         cls = snapshot.class_of(pods[0])
     if cls.facts.volumes or len(pods) == 1:
-        slots = _one_by_one(snapshot, cls, pods, mask, priority)
+        slots = _one_by_one(ranking, cls, pods, mask, priority)
     elif _rules_that_move(cls) or preferences.moving(snapshot, cls):
-        slots = _moving(snapshot, cls, pods, mask, priority)
+        slots = _moving(ranking, cls, pods, mask, priority)
     else:
-        slots = _still(snapshot, cls, pods, mask, priority)
+        slots = _still(ranking, cls, pods, mask, priority)
     return slots + [-1] * (len(pods) - len(slots))
 
 
-def place_turns(snapshot: Snapshot, turns: Sequence[tuple[PodClass, Pod]]) -> list[int]:
-    """See `Snapshot.place_turns`."""
+def place_turns(ranking: Ranking, turns: Sequence[tuple[PodClass, Pod]]) -> list[int]:
+    """Place pods of several classes one by one, each where `Ranking.choose` would; ends before a failure.
+
+    Equal to choosing and assuming one by one, only faster; the pods must be new, as for `place_run`.
+    """
+    snapshot = ranking.snapshot
     slots: list[int] = []
     simple: dict[int, bool] = {}
 
@@ -72,23 +80,23 @@ def place_turns(snapshot: Snapshot, turns: Sequence[tuple[PodClass, Pod]]) -> li
             end += 1
         classes, pods = zip(*turns[start:end], strict=True)
         if all(each is cls for each in classes):
-            found = place_run(snapshot, cls, pods, None, None)
+            found = place_run(ranking, cls, pods)
             found = found[: found.index(-1)] if -1 in found else found
         else:
-            found = _heap_run(snapshot, cls, snapshot.kept.numbers(cls) >= 0, len(pods), ())
+            found = _heap_run(ranking, cls, ranking.numbers(cls) >= 0, len(pods), ())
             snapshot.assume_many(pods[: len(found)], found, classes[: len(found)])
         slots += found
         if len(slots) < end:
             break
         if not simple.get(cls.serial):
-            simple.clear()  # what was placed may keep others off its node: nobody is simple any more
+            simple.clear()  # what was placed may keep others off its node: no class is simple any more
     return slots
 
 
 def _is_simple(snapshot: Snapshot, cls: PodClass) -> bool:
     """Whether pods that are placed, of whatever simple class, matter to the class on their own node only.
 
-    And there only by what they take. Terms that draw the class count though nobody carries them yet.
+    And there only by what they take. Terms that draw the class count though no pod carries them yet.
     """
     return (
         not cls.facts.volumes
@@ -102,11 +110,12 @@ def _is_simple(snapshot: Snapshot, cls: PodClass) -> bool:
 
 
 def _one_by_one(
-    snapshot: Snapshot, cls: PodClass, pods: Sequence[Pod], mask: Bools | None, priority: int | None
+    ranking: Ranking, cls: PodClass, pods: Sequence[Pod], mask: Bools | None, priority: int | None
 ) -> list[int]:
+    snapshot = ranking.snapshot
     slots: list[int] = []
     for pod in pods:
-        slot = snapshot.choose(cls, mask)
+        slot = ranking.choose(cls, mask)
         if slot < 0:
             break
         snapshot.assume(pod, slot, cls=cls, priority=priority)
@@ -115,16 +124,17 @@ def _one_by_one(
 
 
 def _still(
-    snapshot: Snapshot, cls: PodClass, pods: Sequence[Pod], mask: Bools | None, priority: int | None
+    ranking: Ranking, cls: PodClass, pods: Sequence[Pod], mask: Bools | None, priority: int | None
 ) -> list[int]:
     """Placements touch only their own node."""
+    snapshot = ranking.snapshot
     slots: list[int] = []
     liked = preferences.concerning(snapshot, cls)
     while len(slots) < len(pods):
-        allowed = snapshot.feasible(cls)
+        allowed = ranking.feasible(cls)
         if mask is not None:
             allowed = allowed & mask
-        found = _heap_run(snapshot, cls, allowed, len(pods) - len(slots), liked)
+        found = _heap_run(ranking, cls, allowed, len(pods) - len(slots), liked)
         if not found:
             break
         placed = pods[len(slots) : len(slots) + len(found)]
@@ -134,7 +144,7 @@ def _still(
 
 
 def _heap_run(
-    snapshot: Snapshot, cls: PodClass, allowed: Bools, wanted: int, liked: Sequence[preferences.Part]
+    ranking: Ranking, cls: PodClass, allowed: Bools, wanted: int, liked: Sequence[preferences.Part]
 ) -> list[int]:
     """Slots for up to `wanted` pods, with nothing placed yet; fewer when scores change before that.
 
@@ -143,15 +153,16 @@ def _heap_run(
     candidates = np.flatnonzero(allowed)
     if not len(candidates):
         return []
+    snapshot = ranking.snapshot
     nodes = snapshot.nodes
-    rooms = snapshot.kept.numbers(cls)[candidates] >> NAME_BITS
+    rooms = ranking.numbers(cls)[candidates] >> NAME_BITS
     beside = preferences.total(liked, snapshot, cls, allowed) if liked else None
     scores = rooms if beside is None else rooms + beside[candidates]
     best = _best(scores, nodes.rank[candidates], wanted)
     slots = candidates[best]
     # A few pods ahead for all of them at once; what a score has besides room stays as it is meanwhile.
     levels = min(wanted // len(slots) + 2, _LEVELS)
-    ahead = room.table(snapshot, cls, slots, 0, levels)
+    ahead = headroom.table(ranking.basis, cls, slots, 0, levels)
     if beside is not None:
         ahead = np.where(ahead < 0, ahead, ahead + beside[slots])
     by_level: list[list[int]] = ahead.tolist()
@@ -159,7 +170,7 @@ def _heap_run(
     added = [0] * len(names)
     heap = list(zip((-scores[best]).tolist(), nodes.rank[slots].tolist(), range(len(names)), strict=True))
     heapq.heapify(heap)
-    refill = room.Refill(snapshot, cls)
+    refill = headroom.Refill(ranking.basis, cls)
     alone = _takes_node(cls)
     found: list[int] = []
     while heap and len(found) < wanted:
@@ -202,14 +213,15 @@ def _best(scores: Ints, rank: Ints, number: int) -> Slots:
 
 
 def _moving(
-    snapshot: Snapshot, cls: PodClass, pods: Sequence[Pod], mask: Bools | None, priority: int | None
+    ranking: Ranking, cls: PodClass, pods: Sequence[Pod], mask: Bools | None, priority: int | None
 ) -> list[int]:
     """Placements change what spreading or affinity says of other nodes."""
+    snapshot = ranking.snapshot
     slots: list[int] = []
     if rules.rejection(snapshot, cls) is not None:
         return slots
     moving = _rules_that_move(cls)
-    numbers = snapshot.kept.numbers(cls)
+    numbers = ranking.numbers(cls)
     still = numbers >= 0
     crowded = rules.crowded(snapshot, cls, besides=moving)
     if crowded is not None:
@@ -220,9 +232,9 @@ def _moving(
     # A few pods ahead for all nodes at once, which pays from a few pods on.
     nodes = snapshot.nodes
     levels = min(len(pods) // max(int(np.count_nonzero(still)), 1) + 2, _LEVELS) if len(pods) > _FEW else 0
-    ahead = room.table(snapshot, cls, np.arange(nodes.capacity), 0, levels) if levels else None
+    ahead = headroom.table(ranking.basis, cls, np.arange(nodes.capacity), 0, levels) if levels else None
     added: dict[int, int] = {}
-    refill = room.Refill(snapshot, cls)
+    refill = headroom.Refill(ranking.basis, cls)
     alone = _takes_node(cls)
     for pod in pods:
         allowed = still
@@ -251,11 +263,11 @@ def _moving(
 def _rules_that_move(cls: PodClass) -> list[rules.Rule]:
     """The rules whose verdict on other nodes a placement of the class itself changes."""
     moving = []
-    if any(cls.is_counted_by(constraint.tally) for constraint in cls.spread):
+    if any(cls.is_counted_by(constraint.tally) for constraint in cls.own.spread):
         moving.append("PodTopologySpread")
     if (
-        (cls.affinity is not None and cls.is_counted_by(cls.affinity))
-        or any(cls.is_counted_by(tally) for tally, _ in cls.anti)
+        (cls.own.affinity is not None and cls.is_counted_by(cls.own.affinity))
+        or any(cls.is_counted_by(tally) for tally, _ in cls.own.anti)
         or any(carried in cls.carries for carried in cls.repelled_by)
         or cls.own.repels_itself
     ):

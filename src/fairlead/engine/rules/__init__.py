@@ -3,15 +3,22 @@
 A rule is three functions over the snapshot's columns: `concerns` (has it anything to say of this
 class?), `find` (where does it refuse, and why?) and `fits` (does it let the class onto this one node?).
 The latter two must agree; a test holds them to it. Some can also refuse a pod outright (`reject`).
+
+To add one: its module with these functions; its line in `ORDER`, with `of_nodes` where it reads nothing but
+the node; its reasons in `reasons`. If other pods matter to it, `planning.preemption` (`only_amounts`,
+`looks_beyond_node`) and `ranking.runs` (`_rules_that_move`) must know. If it can reject, `_REJECTIONS` and
+`PodClass.deniable`. If it reads fields that no rule read before, the `kube` struct, `snapshot.specs` or
+`snapshot.classes.class_key`, and `core.state._same_node`. The differential tests want a case for each reason.
+
+Belongs here: the rules, what they find, and the reasons that they give, as values. Does not belong here: what
+is only preferred (`ranking`), and pods that could leave (`planning`): a rule takes the snapshot as it stands.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from fairlead.engine.reasons import Reason, Rejection
 from fairlead.engine.rules import (
     affinity,
     exclusive,
@@ -30,14 +37,13 @@ from fairlead.engine.rules import (
     volume_restrictions,
     volume_zone,
 )
+from fairlead.engine.rules.reasons import Reason, Rejection
 from fairlead.engine.rules.verdicts import Finding, Verdicts
+from fairlead.engine.snapshot.classes import PodClass
 from fairlead.engine.snapshot.nodes import Bools
+from fairlead.engine.snapshot.snapshot import Snapshot
 
-if TYPE_CHECKING:
-    from fairlead.engine.classes import PodClass
-    from fairlead.engine.snapshot.snapshot import Snapshot
-
-__all__ = ["ORDER", "Rule", "crowded", "fits", "reasons", "rejection", "suited", "verdicts"]
+__all__ = ["ORDER", "Rule", "crowded", "fits", "reasons", "rejection", "suited", "suits", "verdicts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +54,15 @@ class Rule:
     concerns: Callable[[PodClass], bool]
     find: Callable[[Snapshot, PodClass], Iterator[Finding]]
     fits: Callable[[Snapshot, PodClass, int], bool]
+    of_nodes: bool = False
+    """Whether it reads what a node says of itself, whichever pods are there."""
 
 
 ORDER = (
-    Rule("NodeUnschedulable", unschedulable.concerns, unschedulable.find, unschedulable.fits),
-    Rule("NodeName", node_name.concerns, node_name.find, node_name.fits),
-    Rule("TaintToleration", taints.concerns, taints.find, taints.fits),
-    Rule("NodeAffinity", node_affinity.concerns, node_affinity.find, node_affinity.fits),
+    Rule("NodeUnschedulable", unschedulable.concerns, unschedulable.find, unschedulable.fits, of_nodes=True),
+    Rule("NodeName", node_name.concerns, node_name.find, node_name.fits, of_nodes=True),
+    Rule("TaintToleration", taints.concerns, taints.find, taints.fits, of_nodes=True),
+    Rule("NodeAffinity", node_affinity.concerns, node_affinity.find, node_affinity.fits, of_nodes=True),
     Rule("NodePorts", ports.concerns, ports.find, ports.fits),
     Rule("NodeResourcesFit", resources.concerns, resources.find, resources.fits),
     Rule(
@@ -65,18 +73,13 @@ ORDER = (
     Rule("VolumeZone", volume_zone.concerns, volume_zone.find, volume_zone.fits),
     Rule("PodTopologySpread", spread.concerns, spread.find, spread.fits),
     Rule("InterPodAffinity", affinity.concerns, affinity.find, affinity.fits),
-    Rule("NodeDeclaredFeatures", features.concerns, features.find, features.fits),
+    Rule("NodeDeclaredFeatures", features.concerns, features.find, features.fits, of_nodes=True),
     Rule("Exclusive", exclusive.concerns, exclusive.find, exclusive.fits),
 )
 
-# What nodes say of themselves, whoever is there; resources; and what the pods that are there say.
-_OF_NODES = tuple(
-    rule
-    for rule in ORDER
-    if rule.name
-    in ("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodeDeclaredFeatures")
-)
-_OF_PODS = tuple(rule for rule in ORDER if rule not in _OF_NODES and rule.name != "NodeResourcesFit")
+# What nodes say of themselves; resources; and what the pods that are there say.
+_OF_NODES = tuple(rule for rule in ORDER if rule.of_nodes)
+_OF_PODS = tuple(rule for rule in ORDER if not rule.of_nodes and rule.name != "NodeResourcesFit")
 
 _REJECTIONS: tuple[Callable[[Snapshot, PodClass], Rejection | None], ...] = (
     gates.reject_gated,
@@ -138,16 +141,23 @@ def crowded(snapshot: Snapshot, cls: PodClass, *, besides: Sequence[Rule] = ()) 
     return refused
 
 
-def fits(snapshot: Snapshot, cls: PodClass, slot: int) -> bool:
-    """Whether no rule refuses on one node; cheap rules are asked first, the answer is the same."""
-    if not snapshot.nodes.alive[slot] or not resources.fits(snapshot, cls, slot):
-        return False
+def suits(snapshot: Snapshot, cls: PodClass, slot: int) -> bool:
+    """Whether the class is not refused outright, nor by a rule that reads nothing but this node."""
     if rejection(snapshot, cls) is not None:
         return False
     named = node_affinity.named_nodes(snapshot, cls)
     if named is not None and not named[slot]:
         return False
-    return all(rule.fits(snapshot, cls, slot) for rule in ORDER if rule.concerns(cls))
+    return all(rule.fits(snapshot, cls, slot) for rule in _OF_NODES if rule.concerns(cls))
+
+
+def fits(snapshot: Snapshot, cls: PodClass, slot: int) -> bool:
+    """Whether no rule refuses on one node; cheap rules are asked first, the answer is the same."""
+    if not snapshot.nodes.alive[slot] or not resources.fits(snapshot, cls, slot):
+        return False
+    return suits(snapshot, cls, slot) and all(
+        rule.fits(snapshot, cls, slot) for rule in _OF_PODS if rule.concerns(cls)
+    )
 
 
 def reasons(snapshot: Snapshot, cls: PodClass, slot: int) -> tuple[Reason, ...]:

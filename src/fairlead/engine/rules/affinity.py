@@ -8,18 +8,13 @@ has any of them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairlead.engine.reasons import AffinityUnmet, AntiAffinityUnmet, Repelled
+from fairlead.engine.rules.reasons import AffinityUnmet, AntiAffinityUnmet, Repelled
 from fairlead.engine.rules.verdicts import Finding
-
-if TYPE_CHECKING:
-    from fairlead.engine.classes import PodClass
-    from fairlead.engine.snapshot.snapshot import Snapshot
-
-__all__ = ["concerns", "find", "fits"]
+from fairlead.engine.snapshot.classes import PodClass
+from fairlead.engine.snapshot.snapshot import Snapshot
 
 
 def concerns(cls: PodClass) -> bool:
@@ -31,19 +26,19 @@ def find(snapshot: Snapshot, cls: PodClass) -> Iterator[Finding]:
     """Where the rule refuses the class, and why; of its three demands the first unmet one speaks."""
     nodes = snapshot.nodes
     said = np.zeros(nodes.capacity, np.bool_)
-    affinity = cls.affinity
+    affinity = cls.own.affinity
     if affinity is not None:
         affinity.catch_up()
         lacking = np.zeros(nodes.capacity, np.bool_)
         alone = np.zeros(nodes.capacity, np.bool_)
-        for key in cls.affinity_keys:
+        for key in cls.own.affinity_keys:
             column = nodes.column(key)
             lacking |= column.ids < 0
             alone |= affinity.by_domain(column)[column.ids] <= 0
         said = lacking if _is_first(snapshot, cls) else lacking | alone
         yield Finding(AffinityUnmet(), said, unresolvable=True)
     against = np.zeros(nodes.capacity, np.bool_)
-    for tally, key in cls.anti:
+    for tally, key in cls.own.anti:
         tally.catch_up()
         column = nodes.column(key)
         against |= tally.by_domain(column)[column.ids] > 0
@@ -60,11 +55,11 @@ def find(snapshot: Snapshot, cls: PodClass) -> Iterator[Finding]:
 def fits(snapshot: Snapshot, cls: PodClass, slot: int) -> bool:
     """Whether the rule lets the class onto one node."""
     nodes = snapshot.nodes
-    affinity = cls.affinity
+    affinity = cls.own.affinity
     if affinity is not None:
         affinity.catch_up()
         alone = False
-        for key in cls.affinity_keys:
+        for key in cls.own.affinity_keys:
             column = nodes.column(key)
             domain = column.ids[slot]
             if domain < 0:
@@ -72,9 +67,9 @@ def fits(snapshot: Snapshot, cls: PodClass, slot: int) -> bool:
             alone = alone or affinity.by_domain(column)[domain] <= 0
         if alone and not _is_first(snapshot, cls):
             return False
-    for own, _ in cls.anti:
+    for own, _ in cls.own.anti:
         own.catch_up()
-    for tally, key in (*cls.anti, *cls.repelling()):
+    for tally, key in (*cls.own.anti, *cls.repelling()):
         if tally.total:
             column = nodes.column(key)
             if tally.by_domain(column)[column.ids[slot]] > 0:
@@ -83,11 +78,11 @@ def fits(snapshot: Snapshot, cls: PodClass, slot: int) -> bool:
 
 
 def _is_first(snapshot: Snapshot, cls: PodClass) -> bool:
-    """Whether no pod that it must be near is there; `cls.affinity` has caught up."""
-    affinity = cls.affinity
+    """Whether no pod that it must be near is there; `cls.own.affinity` has caught up."""
+    affinity = cls.own.affinity
     assert affinity is not None
-    if not cls.affinity_matches_self:
+    if not cls.own.affinity_matches_self:
         return False
     return not affinity.total or not any(
-        affinity.by_domain(snapshot.nodes.column(key)).any() for key in cls.affinity_keys
+        affinity.by_domain(snapshot.nodes.column(key)).any() for key in cls.own.affinity_keys
     )

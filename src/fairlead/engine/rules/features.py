@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairlead.engine.reasons import FeatureMissing
+from fairlead.engine.rules.reasons import FeatureMissing
 from fairlead.engine.rules.verdicts import Finding
-
-if TYPE_CHECKING:
-    from fairlead.engine.classes import PodClass
-    from fairlead.engine.snapshot.snapshot import Snapshot
-
-__all__ = ["concerns", "find", "fits"]
+from fairlead.engine.snapshot.classes import PodClass
+from fairlead.engine.snapshot.snapshot import Snapshot
 
 
 def concerns(cls: PodClass) -> bool:

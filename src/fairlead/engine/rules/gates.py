@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from fairlead.engine.reasons import Rejection
-
-if TYPE_CHECKING:
-    from fairlead.engine.classes import PodClass
-    from fairlead.engine.snapshot.snapshot import Snapshot
-
-__all__ = ["reject_gated", "reject_unsupported"]
+from fairlead.engine.rules.reasons import Rejection
+from fairlead.engine.snapshot.classes import PodClass
+from fairlead.engine.snapshot.snapshot import Snapshot
 
 
 def reject_gated(snapshot: Snapshot, cls: PodClass) -> Rejection | None:

@@ -6,16 +6,10 @@ every decision slow. kube-scheduler has no such limit, and is slow.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from fairlead.engine.reasons import Rejection
+from fairlead.engine.rules.reasons import Rejection
+from fairlead.engine.snapshot.classes import PodClass
 from fairlead.engine.snapshot.loose_terms import TERMS_MAX, over_limit
-
-if TYPE_CHECKING:
-    from fairlead.engine.classes import PodClass
-    from fairlead.engine.snapshot.snapshot import Snapshot
-
-__all__ = ["NAME", "reject", "words"]
+from fairlead.engine.snapshot.snapshot import Snapshot
 
 NAME = "LooseTerms"
 

@@ -7,19 +7,12 @@ out before any rule is asked and say so in words of their own.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-import numpy as np
-
-from fairlead.engine.reasons import NodeAffinityMismatch, Rejection
+from fairlead.engine.rules.reasons import NodeAffinityMismatch, Rejection
 from fairlead.engine.rules.verdicts import Finding
+from fairlead.engine.snapshot.classes import PodClass
 from fairlead.engine.snapshot.nodes import Bools
-
-if TYPE_CHECKING:
-    from fairlead.engine.classes import PodClass
-    from fairlead.engine.snapshot.snapshot import Snapshot
-
-__all__ = ["concerns", "find", "fits", "named_nodes", "reject"]
+from fairlead.engine.snapshot.snapshot import Snapshot
 
 
 def concerns(cls: PodClass) -> bool:
@@ -38,14 +31,7 @@ def reject(snapshot: Snapshot, cls: PodClass) -> Rejection | None:
 def named_nodes(snapshot: Snapshot, cls: PodClass) -> Bools | None:
     """The only nodes that the other rules are asked about; None: all of them."""
     names = _names(cls)
-    if names is None:
-        return None
-    named = np.zeros(snapshot.nodes.capacity, np.bool_)
-    for name in names:
-        slot = snapshot.nodes.slot(name)
-        if slot >= 0:
-            named[slot] = True
-    return named
+    return snapshot.nodes.named(names) if names is not None else None
 
 
 def find(snapshot: Snapshot, cls: PodClass) -> Iterator[Finding]:

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-import numpy as np
-
-from fairlead.engine.reasons import NodeNameMismatch
+from fairlead.engine.rules.reasons import NodeNameMismatch
 from fairlead.engine.rules.verdicts import Finding
-
-if TYPE_CHECKING:
-    from fairlead.engine.classes import PodClass
-    from fairlead.engine.snapshot.snapshot import Snapshot
-
-__all__ = ["concerns", "find", "fits"]
+from fairlead.engine.snapshot.classes import PodClass
+from fairlead.engine.snapshot.snapshot import Snapshot
 
 
 def concerns(cls: PodClass) -> bool:
@@ -24,11 +17,7 @@ def concerns(cls: PodClass) -> bool:
 
 def find(snapshot: Snapshot, cls: PodClass) -> Iterator[Finding]:
     """Where the rule refuses the class, and why."""
-    others = np.ones(snapshot.nodes.capacity, np.bool_)
-    slot = snapshot.nodes.slot(cls.node_name)
-    if slot >= 0:
-        others[slot] = False
-    yield Finding(NodeNameMismatch(), others, unresolvable=True)
+    yield Finding(NodeNameMismatch(), ~snapshot.nodes.named((cls.node_name,)), unresolvable=True)
 
 
 def fits(snapshot: Snapshot, cls: PodClass, slot: int) -> bool:

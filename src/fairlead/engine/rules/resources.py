@@ -7,18 +7,13 @@ node. A request beyond what the node has when empty is beyond the help of evicti
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from fairlead.engine.reasons import Insufficient, Reason, TooManyPods
-from fairlead.engine.requests import PODS
+from fairlead.engine.rules.reasons import Insufficient, Reason, TooManyPods
 from fairlead.engine.rules.verdicts import Finding
+from fairlead.engine.snapshot.classes import PodClass
 from fairlead.engine.snapshot.nodes import ABSENT_ROW, PODS_ROW, Bools, Ints
-
-if TYPE_CHECKING:
-    from fairlead.engine.classes import PodClass
-    from fairlead.engine.snapshot.snapshot import Snapshot
-
-__all__ = ["concerns", "find", "find_without", "fits", "large_enough", "short"]
+from fairlead.engine.snapshot.requests import PODS
+from fairlead.engine.snapshot.snapshot import Snapshot
 
 
 def concerns(cls: PodClass) -> bool:
@@ -34,7 +29,7 @@ def find(snapshot: Snapshot, cls: PodClass) -> Iterator[Finding]:
         reason: Reason = TooManyPods() if row == PODS_ROW else Insufficient(name)
         # A node that may run no pods at all is not called unresolvable upstream either.
         beyond: Bools | bool = alloc < amount if row != PODS_ROW else False
-        yield Finding(reason, ~enough(snapshot, row, amount), beyond)
+        yield Finding(reason, alloc - nodes.used[row] < amount, beyond)
 
 
 def find_without(snapshot: Snapshot, cls: PodClass, leaving: Ints) -> Iterator[Finding]:
@@ -43,13 +38,6 @@ def find_without(snapshot: Snapshot, cls: PodClass, leaving: Ints) -> Iterator[F
     for name, row, amount in _asked(cls):
         reason: Reason = TooManyPods() if row == PODS_ROW else Insufficient(name)
         yield Finding(reason, nodes.alloc[row] - nodes.used[row] + leaving[row] < amount)
-
-
-def enough(snapshot: Snapshot, row: int, amount: int) -> Bools:
-    """Per slot: whether that much of a resource is free."""
-    nodes = snapshot.nodes
-    free: Bools = nodes.alloc[row] - nodes.used[row] >= amount
-    return free
 
 
 def large_enough(snapshot: Snapshot, cls: PodClass) -> Bools:

@@ -8,20 +8,15 @@ by its tolerations (only when told to honour taints). Cordoned nodes count.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairlead.engine.reasons import SpreadKeyMissing, SpreadTooUneven
+from fairlead.engine.rules.reasons import SpreadKeyMissing, SpreadTooUneven
 from fairlead.engine.rules.verdicts import Finding
+from fairlead.engine.snapshot.classes import PodClass
 from fairlead.engine.snapshot.counts import Spread, SpreadCounts
 from fairlead.engine.snapshot.nodes import Bools, Ints
-
-if TYPE_CHECKING:
-    from fairlead.engine.classes import PodClass
-    from fairlead.engine.snapshot.snapshot import Snapshot
-
-__all__ = ["concerns", "counted_nodes", "domain_counts", "find", "fits"]
+from fairlead.engine.snapshot.snapshot import Snapshot
 
 
 def concerns(cls: PodClass) -> bool:
@@ -37,7 +32,7 @@ def find(snapshot: Snapshot, cls: PodClass) -> Iterator[Finding]:
     nodes = snapshot.nodes
     missing = np.zeros(nodes.capacity, np.bool_)
     uneven = np.zeros(nodes.capacity, np.bool_)
-    for constraint in cls.spread:
+    for constraint in cls.own.spread:
         ids = nodes.column(constraint.key).ids
         missing |= (ids < 0) & ~uneven
         uneven |= skewed(snapshot, cls, constraint)[ids] & (ids >= 0) & ~missing
@@ -47,7 +42,7 @@ def find(snapshot: Snapshot, cls: PodClass) -> Iterator[Finding]:
 
 def fits(snapshot: Snapshot, cls: PodClass, slot: int) -> bool:
     """Whether the rule lets the class onto one node."""
-    for constraint in cls.spread:
+    for constraint in cls.own.spread:
         domain = snapshot.nodes.column(constraint.key).ids[slot]
         if domain < 0 or skewed(snapshot, cls, constraint)[domain]:
             return False
@@ -66,8 +61,7 @@ def skewed(snapshot: Snapshot, cls: PodClass, constraint: Spread) -> Bools:
 def domain_counts(snapshot: Snapshot, cls: PodClass, constraint: Spread) -> tuple[Ints, Bools]:
     """Per domain: the matching pods on counted nodes, and whether any counted node is in it."""
     nodes, tally = snapshot.nodes, constraint.tally
-    if tally is not None:
-        tally.catch_up()
+    tally.catch_up()
     column = nodes.column(constraint.key)
     known = cls.spread_cache.get(constraint)
     if known is None or known.nodes_version != nodes.version:
@@ -77,7 +71,7 @@ def domain_counts(snapshot: Snapshot, cls: PodClass, constraint: Spread) -> tupl
         present[column.ids[slots]] = True
         known = SpreadCounts(nodes.version, -1, counted, slots, present, np.zeros(len(present), np.int64))
         cls.spread_cache[constraint] = known
-    if tally is not None and known.tally_version != tally.version:
+    if known.tally_version != tally.version:
         missed = tally.since(known.tally_version) if known.tally_version >= 0 else None
         if missed is None:
             known.counts[:] = 0
@@ -94,7 +88,7 @@ def counted_nodes(snapshot: Snapshot, cls: PodClass, constraint: Spread) -> Bool
     """The nodes whose pods count for a constraint, and whose domains exist for it."""
     nodes = snapshot.nodes
     counted = nodes.alive.copy()
-    for each in cls.spread:
+    for each in cls.own.spread:
         counted &= nodes.column(each.key).ids >= 0
     if constraint.honor_affinity and cls.node_mask is not None:
         counted &= cls.node_mask.mask()

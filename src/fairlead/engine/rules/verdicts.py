@@ -10,10 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairlead.engine.reasons import NotAmongNames, Reason, Rejection, available_message
+from fairlead.engine.rules.reasons import NotAmongNames, Reason, Rejection, available_message
 from fairlead.engine.snapshot.nodes import Bools, NodeColumns
-
-__all__ = ["Finding", "Verdicts"]
 
 NO_NODES = "no nodes available to schedule pods"
 

@@ -1,31 +1,22 @@
 """VolumeBinding: bound volumes must be reachable, unbound claims must find or get one on the node.
 
-How claims that wait for their first consumer find one is in `volume_matching`. What a placement would
-bind is `bindings`; once a pod is assumed, the volumes it took are kept from others (`Storage.reserved`,
-`Storage.selected`).
+How claims that wait for their first consumer find one, and what a placement would bind, is in
+`snapshot.volume_matching`; once a pod is assumed, the volumes it took are kept from others
+(`Storage.reserved`, `Storage.selected`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairlead.engine.reasons import Rejection, VolumeElsewhere, VolumeNoMatch, VolumeNoSpace
-from fairlead.engine.rules import volume_matching
+from fairlead.engine.rules.reasons import Rejection, VolumeElsewhere, VolumeNoMatch, VolumeNoSpace
 from fairlead.engine.rules.verdicts import Finding
-from fairlead.engine.rules.volume_matching import Bindings
-from fairlead.engine.snapshot.storage import Storage, claim_class, claim_name
+from fairlead.engine.snapshot.classes import PodClass
+from fairlead.engine.snapshot.snapshot import Snapshot
+from fairlead.engine.snapshot.storage import claim_name
 from fairlead.kube.storage import PersistentVolumeClaim
-
-if TYPE_CHECKING:
-    from fairlead.engine.classes import PodClass
-    from fairlead.engine.snapshot.snapshot import Snapshot
-
-__all__ = ["Bindings", "bindings", "concerns", "find", "fits", "reject"]
-
-BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 
 
 def concerns(cls: PodClass) -> bool:
@@ -34,7 +25,7 @@ def concerns(cls: PodClass) -> bool:
 
 
 def reject(snapshot: Snapshot, cls: PodClass) -> Rejection | None:
-    """Claims that are lost, going, not the pod's own, or still to be bound by somebody else."""
+    """Claims that are lost, being deleted, not the pod's own, or still to be bound by another controller."""
     if not cls.facts.volumes:
         return None
     storage = snapshot.storage
@@ -62,7 +53,7 @@ def reject(snapshot: Snapshot, cls: PodClass) -> Rejection | None:
             )
         if problem:
             return Rejection("VolumeBinding", problem)
-    _, waiting = _claims(storage, cls)
+    _, waiting = snapshot.volumes.claims_of(cls)
     if waiting is None:
         return Rejection("VolumeBinding", "pod has unbound immediate PersistentVolumeClaims")
     return None
@@ -70,59 +61,31 @@ def reject(snapshot: Snapshot, cls: PodClass) -> Rejection | None:
 
 def find(snapshot: Snapshot, cls: PodClass) -> Iterator[Finding]:
     """Where the rule refuses the class, and why."""
-    bound, waiting = _claims(snapshot.storage, cls)
+    bound, waiting = snapshot.volumes.claims_of(cls)
     if bound:
         elsewhere = np.zeros(snapshot.nodes.capacity, np.bool_)
         for claim in bound:
             volume = snapshot.storage.volumes.get(claim.spec.volume_name)
             if volume is not None:
-                elsewhere |= ~volume_matching.reach_bound(snapshot, volume)
+                elsewhere |= ~snapshot.volumes.reach_bound(volume)
         yield Finding(VolumeElsewhere(), elsewhere, unresolvable=True)
     if not waiting:
         return
-    no_match, no_space = volume_matching.outlook(snapshot, waiting)
+    no_match, no_space = snapshot.volumes.outlook(waiting)
     yield Finding(VolumeNoMatch(), no_match, unresolvable=True)
     yield Finding(VolumeNoSpace(), no_space, unresolvable=True)
 
 
 def fits(snapshot: Snapshot, cls: PodClass, slot: int) -> bool:
     """Whether the rule lets the class onto one node."""
-    bound, waiting = _claims(snapshot.storage, cls)
+    bound, waiting = snapshot.volumes.claims_of(cls)
     for claim in bound:
         volume = snapshot.storage.volumes.get(claim.spec.volume_name)
-        if volume is not None and not volume_matching.reach_bound(snapshot, volume)[slot]:
+        if volume is not None and not snapshot.volumes.reach_bound(volume)[slot]:
             return False
     if not waiting:
         return waiting is not None
-    return volume_matching.resolve(snapshot, waiting, slot)[1] is None
-
-
-def bindings(snapshot: Snapshot, cls: PodClass, slot: int) -> Bindings:
-    """What placing a pod of the class on a node where it fits would bind."""
-    _, waiting = _claims(snapshot.storage, cls)
-    return volume_matching.resolve(snapshot, waiting, slot)[0] if waiting else Bindings()
-
-
-def _claims(
-    storage: Storage, cls: PodClass
-) -> tuple[list[PersistentVolumeClaim], list[PersistentVolumeClaim] | None]:
-    """The class's claims that are bound, and those that wait for a consumer; None: some wait for others."""
-    bound, waiting, immediate = [], [], False
-    for volume in cls.facts.volumes:
-        name = claim_name(cls.pod_name, volume)
-        claim = storage.claims.get(f"{cls.namespace}/{name}") if name is not None else None
-        if claim is None:
-            continue
-        if claim.spec.volume_name and BIND_COMPLETED in claim.metadata.annotations:
-            bound.append(claim)
-            continue
-        storage_class = storage.classes.get(claim_class(claim))
-        waits = storage_class is not None and storage_class.volume_binding_mode == "WaitForFirstConsumer"
-        if waits and not claim.spec.volume_name:
-            waiting.append(claim)
-        else:
-            immediate = True
-    return bound, None if immediate else waiting
+    return snapshot.volumes.resolve(waiting, slot).lack is None
 
 
 def _made_for(claim: PersistentVolumeClaim, cls: PodClass) -> bool:

@@ -6,23 +6,19 @@ class's provisioner, in-tree disks by the driver that took them over.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairlead.engine.reasons import TooManyVolumes
-from fairlead.engine.rules import volume_migration
+from fairlead.engine.rules.reasons import TooManyVolumes
 from fairlead.engine.rules.verdicts import Finding
-from fairlead.engine.snapshot.storage import Storage, claim_class, claim_name
+from fairlead.engine.snapshot import volume_migration
+from fairlead.engine.snapshot.classes import PodClass
+from fairlead.engine.snapshot.snapshot import Snapshot
+from fairlead.engine.snapshot.storage import Storage, claim_name, class_name
 from fairlead.kube.pod import Volume
 from fairlead.kube.storage import PersistentVolumeClaim
-
-if TYPE_CHECKING:
-    from fairlead.engine.classes import PodClass
-    from fairlead.engine.snapshot.snapshot import Snapshot
-
-__all__ = ["concerns", "find", "fits"]
 
 # Attached volumes: unique name → driver.
 Attached = dict[tuple[str, str], str]
@@ -74,17 +70,11 @@ def _enough(snapshot: Snapshot, wanted: Attached, slot: int, node: str) -> bool:
     for placed in storage.bearers.get(slot, {}).values():
         metadata = placed.pod.metadata
         _collect(storage, metadata.namespace, metadata.name, placed.pod.spec.volumes, held)
-    counts: dict[str, int] = {}
-    for driver in held.values():
-        counts[driver] = counts.get(driver, 0) + 1
-    for name, driver in _attachments(storage, node).items():
-        if name not in held:
-            counts[driver] = counts.get(driver, 0) + 1
-    more: dict[str, int] = {}
-    for name, driver in wanted.items():
-        if name not in held:
-            more[driver] = more.get(driver, 0) + 1
-    return all(counts.get(driver, 0) + new <= limits.get(driver, 2**31) for driver, new in more.items())
+    attached = _attachments(storage, node)
+    counts = Counter(held.values())
+    counts.update(driver for name, driver in attached.items() if name not in held)
+    more = Counter(driver for name, driver in wanted.items() if name not in held)
+    return all(counts[driver] + new <= limits.get(driver, 2**31) for driver, new in more.items())
 
 
 def _collect(
@@ -106,7 +96,7 @@ def _behind(storage: Storage, claim: PersistentVolumeClaim) -> tuple[str, str] |
     volume = storage.volumes.get(claim.spec.volume_name) if claim.spec.volume_name else None
     if volume is not None:
         return volume_migration.handle(volume)
-    storage_class = storage.classes.get(claim_class(claim))
+    storage_class = storage.classes.get(class_name(claim))
     if storage_class is None or not storage_class.provisioner:
         return None
     return volume_migration.driver_of(storage_class.provisioner), f"claim {claim.metadata.key}"

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairlead.engine.reasons import ClaimInUse, DiskConflict, Rejection
+from fairlead.engine.rules.reasons import ClaimInUse, DiskConflict, Rejection
 from fairlead.engine.rules.verdicts import Finding
+from fairlead.engine.snapshot.classes import PodClass
+from fairlead.engine.snapshot.snapshot import Snapshot
 from fairlead.kube.pod import Disk, Volume
-
-if TYPE_CHECKING:
-    from fairlead.engine.classes import PodClass
-    from fairlead.engine.snapshot.snapshot import Snapshot
-
-__all__ = ["concerns", "find", "fits", "reject"]
 
 
 def concerns(cls: PodClass) -> bool:

@@ -6,25 +6,19 @@ Nodes that have none of those labels are let through: a cluster of one zone may 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairlead.engine.reasons import Rejection, VolumeZoneMismatch
+from fairlead.engine.rules.reasons import Rejection, VolumeZoneMismatch
 from fairlead.engine.rules.verdicts import Finding
+from fairlead.engine.snapshot.classes import PodClass
 from fairlead.engine.snapshot.nodes import Bools
+from fairlead.engine.snapshot.snapshot import Snapshot
+from fairlead.engine.snapshot.volume_migration import OLD_REGION, OLD_ZONE, REGION, ZONE
 from fairlead.kube.storage import PersistentVolume
 
-if TYPE_CHECKING:
-    from fairlead.engine.classes import PodClass
-    from fairlead.engine.snapshot.snapshot import Snapshot
-
-__all__ = ["concerns", "find", "fits", "reject"]
-
-_OLD_ZONE, _OLD_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"
-_ZONE, _REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
-_KEYS = (_OLD_ZONE, _OLD_REGION, _ZONE, _REGION)
-_NEW = {_OLD_ZONE: _ZONE, _OLD_REGION: _REGION}
+_KEYS = (OLD_ZONE, OLD_REGION, ZONE, REGION)
+_NEW = {OLD_ZONE: ZONE, OLD_REGION: REGION}
 
 # How a volume's label lists several zones.
 _SEPARATOR = "__"

@@ -1,25 +1,20 @@
 """How many pods of a kind sit on each node: what affinity, anti-affinity and spreading look at.
 
 A `Tally` counts per slot either the pods that some selector matches (`Selected`), or the pods that
-carry some affinity term themselves (`Carried`), which is how a pod that is already there keeps others
-away or draws them near. Terms whose selector demands no label outright are counted elsewhere
-(`loose_terms`, `deferred`). Counts per topology domain follow from a tally and a label column; they are
+carry some affinity term themselves (`loose_terms.Carried`), which is how a pod that is already there keeps
+others away or draws them near. Terms whose selector demands no label outright are counted in other ways
+(`loose_terms`). Counts per topology domain follow from a tally and a label column; they are
 computed when asked for and remembered until either changes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 
 from fairlead.engine.snapshot.nodes import Bools, Ints, LabelColumn, NodeColumns, Slots
 from fairlead.kube.selectors import LabelSelector, matches
-
-__all__ = ["Carried", "PodSelector", "Scope", "Selected", "Spread", "SpreadCounts", "Tally", "bump"]
-
-K = TypeVar("K")
 
 
 @dataclass(frozen=True)
@@ -50,12 +45,12 @@ class PodSelector:
     selector: LabelSelector | None
 
 
-# How many changes are remembered for caches to catch up with; who is further behind starts anew.
+# How many changes are remembered for caches to catch up with; one that is further behind starts over.
 _CHANGES_KEPT = 256
 
 
 class Tally:
-    """A count per slot. `version` counts changes; the last of them are kept for who caches sums.
+    """A count per slot. `version` counts changes; the last of them are kept for caches of sums.
 
     Invariant: `changes` are the ones from version ``version - len(changes)`` on.
     """
@@ -142,34 +137,13 @@ class Selected(Tally):
         )
 
 
-class Carried(Tally):
-    """Pods that carry one affinity or anti-affinity term, over one topology.
-
-    `kind` is ``repel`` (required anti-affinity), ``require`` (required affinity) or ``prefer``
-    (preferred either way: the sign is the weight's).
-    """
-
-    __slots__ = ("key", "kind", "target", "weight")
-
-    def __init__(self, nodes: NodeColumns, kind: str, target: PodSelector, key: str, weight: int) -> None:
-        super().__init__(nodes)
-        self.kind = kind
-        self.target = target
-        self.key = key
-        self.weight = weight
-
-    def matches(self, namespace: str, namespace_labels: dict[str, str], labels: dict[str, str]) -> bool:
-        """Whether the term speaks of pods with these labels in this namespace."""
-        return self.target.scope.holds(namespace, namespace_labels) and matches(self.target.selector, labels)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Spread:
-    """One topology spread constraint; without a tally no pod counts, though its empty selector matches."""
+    """One topology spread constraint."""
 
     max_skew: int
     key: str
-    tally: Selected | None
+    tally: Selected
     min_domains: int
     honor_affinity: bool
     honor_taints: bool
@@ -189,15 +163,6 @@ class SpreadCounts:
     slots: Slots
     present: Bools
     counts: Ints
-
-
-def bump(counts: dict[K, int], key: K, number: int) -> None:
-    """Change a count in a dict that holds no zeros."""
-    number += counts.get(key, 0)
-    if number:
-        counts[key] = number
-    else:
-        del counts[key]
 
 
 def domain_sums(counts: Ints, column: LabelColumn) -> Ints:

@@ -1,15 +1,17 @@
-"""Finds who may match whom by what they share (a label, a namespace), without asking everybody."""
+"""Indices that hold nothing empty: what is kept under a key, and how often.
+
+`Index` finds what may match by what both share (a label, a namespace), without comparing everything.
+"""
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, MutableMapping
 from typing import Generic, TypeVar
-
-__all__ = ["Index"]
 
 K = TypeVar("K")
 T = TypeVar("T")
+V = TypeVar("V")
 
 _PRUNE_FROM = 4096
 
@@ -48,3 +50,28 @@ class Index(Generic[K, T]):
         kept = {key: held for key, held in self._by_key.items() if len(held) or key == newest}
         self._by_key = kept
         self._prune_at = max(_PRUNE_FROM, 2 * len(kept))
+
+
+def bump(counts: dict[K, int], key: K, number: int) -> None:
+    """Change a count in a dict that holds no zeros."""
+    number += counts.get(key, 0)
+    if number:
+        counts[key] = number
+    else:
+        del counts[key]
+
+
+def discard(index: dict[K, dict[T, V]], key: K, item: T) -> None:
+    """Take an item out from under its key."""
+    held = index[key]
+    del held[item]
+    if not held:
+        del index[key]
+
+
+def once(table: MutableMapping[K, T], key: K, make: Callable[[], T]) -> T:
+    """What is kept under a key, made when there is nothing yet."""
+    found = table.get(key)
+    if found is None:
+        found = table[key] = make()
+    return found

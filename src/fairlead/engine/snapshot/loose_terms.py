@@ -1,4 +1,4 @@
-"""Affinity terms of placed pods whose selector demands no label outright, and which pods they speak of.
+"""Affinity terms and selectors that demand no label outright, and which pods they speak of.
 
 A term such as ``team NotIn (a)`` speaks of nearly every pod, so it cannot be found by a label that it
 shares with them. Placed pods therefore only count where they are, per set of terms that they carry
@@ -16,28 +16,20 @@ follows from what is placed, not from the order in which it came.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
+from typing import Protocol
 from weakref import WeakValueDictionary
 
 import numpy as np
 
-from fairlead.engine.snapshot.counts import PodSelector, bump
+from fairlead.engine.snapshot.counts import PodSelector, Selected, Tally
+from fairlead.engine.snapshot.index import bump, discard, once
+from fairlead.engine.snapshot.log import UNREAD, Log
 from fairlead.engine.snapshot.nodes import Ints, LabelColumn, NodeColumns
 from fairlead.engine.snapshot.specs import encode, equality, selector_key, target
 from fairlead.kube.pod import Pod
 from fairlead.kube.selectors import LabelSelector, matches
-
-__all__ = [
-    "TERMS_MAX",
-    "Carriers",
-    "PlacedTerms",
-    "SparseTally",
-    "Term",
-    "affinity_terms",
-    "is_loose",
-    "over_limit",
-]
 
 # Distinct terms without an equality label that pods of one namespace may have.
 TERMS_MAX = 256
@@ -76,6 +68,16 @@ class Term:
     def matches(self, namespace: str, namespace_labels: dict[str, str], labels: dict[str, str]) -> bool:
         """Whether the term speaks of pods with these labels in this namespace."""
         return self.target.scope.holds(namespace, namespace_labels) and matches(self.target.selector, labels)
+
+
+class Carried(Tally):
+    """Pods that carry one affinity term whose selector demands a label outright."""
+
+    __slots__ = ("term",)
+
+    def __init__(self, nodes: NodeColumns, term: Term) -> None:
+        super().__init__(nodes)
+        self.term = term
 
 
 def is_loose(selector: LabelSelector | None) -> bool:
@@ -147,6 +149,9 @@ class SparseTally:
         return sums
 
 
+_Terms = WeakValueDictionary[bytes, Term]
+
+
 class Carriers:
     """Placed pods of one namespace that carry the same loose terms: `where` counts them by slot.
 
@@ -167,7 +172,7 @@ class Carriers:
             dict.fromkeys((name, t.key) for _, t in terms if t.kind == "repel" for name in _names(t))
         )
 
-    def terms(self, known: WeakValueDictionary[bytes, Term]) -> tuple[tuple[bytes, Term], ...]:
+    def terms(self, known: _Terms) -> tuple[tuple[bytes, Term], ...]:
         """The terms with their identities, one that a pod has twice also twice; equal ones are one object."""
         if self._terms is None:
             found = [(term.identity(), term) for term in affinity_terms(self.like) if term.loose]
@@ -178,29 +183,21 @@ class Carriers:
 class _Space:
     """What placed pods of one namespace carry. `terms`: by how many of the `groups` each is carried.
 
-    Invariant: `log` holds what happened since `epoch` was last raised, in order; `coarse` is the sum over all
-    groups, by namespace spoken of (None: all) and topology key. `mark` is the same for the same set of terms.
+    Invariant: `log` notes which group's pods came or went; `coarse` is the sum over all groups, by namespace
+    spoken of (None: all) and topology key. `mark` is the same for the same set of terms.
     """
 
-    __slots__ = ("coarse", "epoch", "groups", "log", "mark", "terms")
+    __slots__ = ("coarse", "groups", "log", "mark", "terms")
 
     def __init__(self) -> None:
         self.terms: dict[bytes, int] = {}
         self.groups: dict[Carriers, None] = {}
-        self.log: list[tuple[Carriers, int, int]] = []
-        self.epoch = 0
+        self.log: Log[tuple[Carriers, int, int]] = Log(_LOG_KEPT)
         self.coarse: dict[str | None, dict[str, SparseTally]] = {}
         self.mark = 0
 
-    @property
-    def exact(self) -> bool:
-        return len(self.terms) <= TERMS_MAX
-
     def note(self, group: Carriers, slot: int, number: int) -> None:
-        if len(self.log) >= _LOG_KEPT:
-            self.log.clear()
-            self.epoch += 1
-        self.log.append((group, slot, number))
+        self.log.note((group, slot, number))
         for name, key in group.coarse:
             tallies = self.coarse.setdefault(name, {})
             tally = tallies.get(key)
@@ -208,9 +205,7 @@ class _Space:
                 tally = tallies[key] = SparseTally()
             tally.add(slot, number)
             if not tally.counts:
-                del tallies[key]
-                if not tallies:
-                    del self.coarse[name]
+                discard(self.coarse, name, key)
 
     def enrol(self, group: Carriers, sign: int) -> None:
         """The first pod of a group came, or its last one left."""
@@ -232,58 +227,48 @@ _Effect = tuple[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]]
 class _Piece:
     """What the pods of one namespace say, term by term, of pods with one namespace and labels."""
 
-    __slots__ = ("_effects", "_epoch", "_matched", "_read", "_space", "drawing", "repelling")
+    __slots__ = ("_effects", "_known", "_like", "_matched", "_seen", "drawing", "repelling", "space")
 
-    def __init__(self, space: _Space) -> None:
-        self._space = space
-        self._epoch = -1
-        self._read = 0
+    def __init__(
+        self, space: _Space, like: tuple[str, dict[str, str], dict[str, str]], known: _Terms
+    ) -> None:
+        """`like`: namespace, its labels and the labels of the pods that are spoken of."""
+        self.space = space
+        self._like = like
+        self._known = known
+        self._seen = UNREAD
         self._matched: dict[bytes, bool] = {}
         self._effects: dict[Carriers, _Effect] = {}
         self.repelling: dict[str, SparseTally] = {}
         self.drawing: dict[str, SparseTally] = {}
 
-    def is_of(self, space: _Space) -> bool:
-        """Whether this was found in that space: one that was empty for a while is another."""
-        return self._space is space
-
-    def catch_up(
-        self, signature: Signature, labels: dict[str, str], known: WeakValueDictionary[bytes, Term]
-    ) -> None:
-        """Bring the tallies up to date; `labels` are the namespace's."""
-        space = self._space
-        if self._epoch == space.epoch:
-            missed: Iterable[tuple[Carriers, int, int]] = space.log[self._read :]
-        else:
+    def catch_up(self) -> None:
+        """Bring the tallies up to date."""
+        space = self.space
+        missed = space.log.since(self._seen)
+        if missed is None:
             self.repelling, self.drawing, self._effects = {}, {}, {}
             if len(self._matched) > 2 * TERMS_MAX:
                 self._matched = {}
-            missed = ((group, slot, number) for group in space.groups for slot, number in group.where.items())
+            missed = [(group, slot, number) for group in space.groups for slot, number in group.where.items()]
         for group, slot, number in missed:
             effect = self._effects.get(group)
             if effect is None:
-                effect = self._effects[group] = self._effect(group, signature, labels, known)
+                effect = self._effects[group] = self._effect(group)
             for tallies, parts in ((self.repelling, effect[0]), (self.drawing, effect[1])):
                 for key, weight in parts:
                     if key not in tallies:
                         tallies[key] = SparseTally()
                     tallies[key].add(slot, weight * number)
-        self._epoch, self._read = space.epoch, len(space.log)
+        self._seen = space.log.mark
 
-    def _effect(
-        self,
-        group: Carriers,
-        signature: Signature,
-        labels: dict[str, str],
-        known: WeakValueDictionary[bytes, Term],
-    ) -> _Effect:
-        namespace, pod_labels = signature[0], dict(signature[1])
+    def _effect(self, group: Carriers) -> _Effect:
         repels: dict[str, int] = {}
         draws: dict[str, int] = {}
-        for name, term in group.terms(known):
+        for name, term in group.terms(self._known):
             speaks = self._matched.get(name)
             if speaks is None:
-                speaks = self._matched[name] = term.matches(namespace, labels, pod_labels)
+                speaks = self._matched[name] = term.matches(*self._like)
             if speaks:
                 parts = repels if term.kind == "repel" else draws
                 parts[term.key] = parts.get(term.key, 0) + term.weight
@@ -291,16 +276,14 @@ class _Piece:
         return tuple(repels.items()), tuple((key, weight) for key, weight in draws.items() if weight)
 
 
+@dataclass(slots=True)
 class _View:
     """What placed pods say of pods with one namespace and labels, as of `version`."""
 
-    __slots__ = ("drawing", "pieces", "repelling", "version")
-
-    def __init__(self) -> None:
-        self.version = (-1, -1)
-        self.pieces: dict[str, _Piece] = {}
-        self.repelling: list[tuple[SparseTally, str]] = []
-        self.drawing: list[tuple[SparseTally, str]] = []
+    version: tuple[int, int] = (-1, -1)
+    pieces: dict[str, _Piece] = field(default_factory=dict)
+    repelling: list[tuple[SparseTally, str]] = field(default_factory=list)
+    drawing: list[tuple[SparseTally, str]] = field(default_factory=list)
 
 
 _NOTHING = _View()
@@ -309,7 +292,7 @@ _NOTHING = _View()
 class PlacedTerms:
     """All loose terms of placed pods; see the module.
 
-    `freed` are namespaces whose placed pods carry fewer distinct terms than before, for who waits for that.
+    `freed` are namespaces whose placed pods carry fewer distinct terms than before, for pods waiting for it.
     """
 
     def __init__(self, nodes: NodeColumns, namespaces: dict[str, dict[str, str]]) -> None:
@@ -317,7 +300,7 @@ class PlacedTerms:
         self._nodes = nodes
         self._namespaces = namespaces
         self._groups: WeakValueDictionary[object, Carriers] = WeakValueDictionary()
-        self._terms: WeakValueDictionary[bytes, Term] = WeakValueDictionary()
+        self._terms: _Terms = WeakValueDictionary()
         self._spaces: dict[str, _Space] = {}
         # By namespace spoken of (None: any): the namespaces whose pods do, and how many groups of them.
         self._reach: dict[str | None, dict[str, int]] = {}
@@ -327,10 +310,7 @@ class PlacedTerms:
     def carriers(self, namespace: str, like: Pod, terms: Sequence[tuple[bytes, Term]]) -> Carriers:
         """The group of pods in a namespace that carry these terms; equal ones are one object."""
         key = (namespace, tuple(each for each, _ in terms))
-        found = self._groups.get(key)
-        if found is None:
-            found = self._groups[key] = Carriers(namespace, like, terms)
-        return found
+        return once(self._groups, key, lambda: Carriers(namespace, like, terms))
 
     def count(self, group: Carriers, slot: int, number: int) -> None:
         """Pods of a group came to a slot, or (a negative number) left it."""
@@ -403,16 +383,17 @@ class PlacedTerms:
     def _look(self, view: _View, carriers: str, signature: Signature) -> None:
         """Find what the pods of one namespace say."""
         space, namespace = self._spaces[carriers], signature[0]
-        if not space.exact:
+        if len(space.terms) > TERMS_MAX:
             view.pieces.pop(carriers, None)
             for name in (namespace, None):
                 tallies = space.coarse.get(name, {})
                 view.repelling += [(tallies[key], key) for key in self._nodes.keys_among(tallies)]
             return
         piece = view.pieces.get(carriers)
-        if piece is None or not piece.is_of(space):
-            piece = view.pieces[carriers] = _Piece(space)
-        piece.catch_up(signature, self._namespaces.get(namespace, {}), self._terms)
+        if piece is None or piece.space is not space:  # one that was empty for a while is another
+            like = (namespace, self._namespaces.get(namespace, {}), dict(signature[1]))
+            piece = view.pieces[carriers] = _Piece(space, like, self._terms)
+        piece.catch_up()
         view.repelling += [(tally, key) for key, tally in piece.repelling.items() if tally.counts]
         view.drawing += [(tally, key) for key, tally in piece.drawing.items() if tally.counts]
 
@@ -421,3 +402,117 @@ def _names(term: Term) -> tuple[str | None, ...]:
     """The namespaces that a term names; None: it selects by labels, so any."""
     scope = term.target.scope
     return (None,) if scope.selector is not None else tuple(sorted(scope.names))
+
+
+class Counted(Protocol):
+    """What is read of a class here: `PodClass`."""
+
+    namespace: str
+    labels: dict[str, str]
+    serial: int
+    where: dict[int, int]
+    leaving: dict[int, int]
+
+
+# What was placed and taken away: (class, slot, number, how many of them are being deleted).
+_Placing = tuple[Counted, int, int, int]
+
+
+class PlacementLogs:
+    """One log per namespace that some tally looks at, and one of all namespaces; kept while they are read."""
+
+    def __init__(self) -> None:
+        self._logs: WeakValueDictionary[str | None, Log[_Placing]] = WeakValueDictionary()
+
+    def of(self, namespace: str | None) -> Log[_Placing]:
+        """The log of a namespace, or (None) of all."""
+        return once(self._logs, namespace, lambda: Log(_LOG_KEPT))
+
+    def note(self, cls: Counted, slot: int, number: int, leaving: int) -> None:
+        """Pods of a class came to a slot, or left it."""
+        if not self._logs:
+            return
+        for log in (self._logs.get(cls.namespace), self._logs.get(None)):
+            if log is not None:
+                log.note((cls, slot, number, leaving))
+
+    def start_over(self) -> None:
+        """A namespace's labels changed: tallies that select by them count from scratch."""
+        for log in list(self._logs.values()):
+            log.start_over()
+
+
+class Source(Protocol):
+    """Where a deferred tally finds classes: `Classes`."""
+
+    namespaces: dict[str, dict[str, str]]
+    logs: PlacementLogs
+
+    def in_namespace(self, namespace: str) -> Iterable[Counted]:
+        """The classes of a namespace."""
+
+    def all(self) -> Iterator[Counted]:
+        """All classes."""
+
+
+class Deferred(Selected):
+    """Pods that all of the selectors match, as of the last `catch_up`: counted when read, not when they come.
+
+    What a selector without an equality label counts is nearly every pod of its namespaces: to keep a hundred
+    such tallies up to date would cost every pod event a hundred changes. Placements are written to a log
+    instead, per namespace that is looked at, and a tally catches up with it before it is read.
+
+    Invariant: after it, the counts are the sums of `where` (less `leaving` for a tally of live pods) over the
+    classes that it matches.
+    """
+
+    __slots__ = ("_log", "_matched", "_name", "_seen", "_source")
+
+    def __init__(
+        self, nodes: NodeColumns, selectors: tuple[PodSelector, ...], *, live_only: bool, source: Source
+    ) -> None:
+        super().__init__(nodes, selectors, live_only=live_only)
+        self._source = source
+        self._name = _only_name(selectors)
+        self._log = source.logs.of(self._name)
+        self._seen = UNREAD
+        self._matched: dict[int, bool] = {}  # by the classes' serials
+
+    def counts_class(self, cls: Counted) -> bool:
+        """Whether it counts the pods of a class."""
+        found = self._matched.get(cls.serial)
+        if found is None:
+            labels = self._source.namespaces.get(cls.namespace, {})
+            found = self._matched[cls.serial] = self.matches(cls.namespace, labels, cls.labels)
+        return found
+
+    def catch_up(self) -> None:
+        """Count what happened since this was last read."""
+        missed = self._log.since(self._seen)
+        if missed is None:
+            self._count_all()
+        for cls, slot, number, leaving in missed or ():
+            counted = number - leaving if self.live_only else number
+            if counted and self.counts_class(cls):
+                self.add(slot, counted)
+        self._seen = self._log.mark
+
+    def _count_all(self) -> None:
+        self._matched.clear()
+        self.clear()
+        source = self._source
+        counts = self.counts
+        for cls in source.in_namespace(self._name) if self._name is not None else source.all():
+            if cls.where and self.counts_class(cls):
+                for slot, number in cls.where.items():
+                    counted = number - (cls.leaving.get(slot, 0) if self.live_only else 0)
+                    counts[slot] += counted
+                    self.total += counted
+
+
+def _only_name(selectors: tuple[PodSelector, ...]) -> str | None:
+    """The one namespace that can hold what all selectors match, None where there may be several."""
+    for each in selectors:
+        if each.scope.selector is None and len(each.scope.names) == 1:
+            return next(iter(each.scope.names))
+    return None

@@ -1,20 +1,27 @@
-"""Which nodes a selector admits, kept per distinct selector and mended only where nodes changed."""
+"""Which nodes a selector, or a pod's tolerations, admit: kept, and mended only where nodes changed."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+
 import numpy as np
 
-from fairlead.engine.snapshot.nodes import Bools, NodeColumns
+from fairlead.engine.snapshot.log import UNREAD
+from fairlead.engine.snapshot.nodes import Bools, Ints, NodeColumns
 from fairlead.kube.node import Node
 from fairlead.kube.pod import NodeSelectorTerm
 from fairlead.kube.selectors import Requirement
-
-__all__ = ["NodeMask", "NodePredicate"]
+from fairlead.kube.tolerations import Taint, Toleration, tolerated
 
 # So many nodes are sooner asked one by one than all at once.
 _FEW = 16
 
+# What a cordoned node would be tainted with; tolerating it means tolerating a cordon.
+_UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 
+
+@dataclass(frozen=True, slots=True, eq=False)
 class NodePredicate:
     """A conjunction of labels and, when given, a disjunction of terms. None for `terms`: no such demand.
 
@@ -22,13 +29,8 @@ class NodePredicate:
     that is not one value In or NotIn, matches nothing either: the scheduler skips what it cannot parse.
     """
 
-    __slots__ = ("labels", "terms")
-
-    def __init__(
-        self, labels: tuple[tuple[str, str], ...] = (), terms: tuple[NodeSelectorTerm, ...] | None = None
-    ) -> None:
-        self.labels = labels
-        self.terms = terms
+    labels: tuple[tuple[str, str], ...] = ()
+    terms: tuple[NodeSelectorTerm, ...] | None = None
 
     def admits(self, node: Node) -> bool:
         """Whether the node satisfies the predicate."""
@@ -65,10 +67,7 @@ class NodePredicate:
                 if not every.any():
                     break
             for requirement in term.match_fields:
-                slot = nodes.slot(requirement.values[0]) if requirement.key == "metadata.name" else -1
-                named = np.zeros(nodes.capacity, np.bool_)
-                if slot >= 0:
-                    named[slot] = True
+                named = nodes.named(requirement.values if requirement.key == "metadata.name" else ())
                 every &= named if requirement.operator == "In" else ~named
             either |= every
         return either
@@ -77,28 +76,69 @@ class NodePredicate:
 class NodeMask:
     """`mask()` is a predicate over all slots, brought up to date at the slots whose node changed."""
 
-    __slots__ = ("__weakref__", "_epoch", "_mask", "_nodes", "_seen", "predicate")
+    __slots__ = ("__weakref__", "_mask", "_nodes", "_seen", "predicate")
 
     def __init__(self, nodes: NodeColumns, predicate: NodePredicate) -> None:
         self.predicate = predicate
         self._nodes = nodes
         self._mask: Bools = np.zeros(0, np.bool_)
-        self._epoch = -1
-        self._seen = 0
+        self._seen = UNREAD
 
     def mask(self) -> Bools:
-        """The mask; not to be changed by who asked. Slots without a node may say anything."""
+        """The mask; not to be changed by the caller. Slots without a node may say anything."""
         nodes = self._nodes
-        if self._epoch != nodes.epoch or len(self._mask) != nodes.capacity:
+        missed = nodes.log.since(self._seen)
+        if missed is None or len(self._mask) != nodes.capacity:
             self._mask = self.predicate.over(nodes)
-        elif self._seen < len(nodes.log):
-            for slot in nodes.log[self._seen :]:
+        else:
+            for slot in missed:
                 node = nodes.nodes[slot]
                 self._mask[slot] = node is not None and self.predicate.admits(node)
-        else:
-            return self._mask
-        self._epoch, self._seen = nodes.epoch, len(nodes.log)
+        self._seen = nodes.log.mark
         return self._mask
+
+
+class Tolerance:
+    """What tolerations mean for each distinct set of taints that nodes have.
+
+    A table over the sets, extended as sets appear; nodes with equal taints are one row.
+    """
+
+    def __init__(self, nodes: NodeColumns, tolerations: tuple[Toleration, ...]) -> None:
+        self.tolerations = tolerations
+        self.tolerates_cordon = tolerated(_UNSCHEDULABLE, tolerations)
+        self._nodes = nodes
+        self._epoch = nodes.taint_epoch
+        self._kept_out: Bools = np.zeros(0, np.bool_)
+        self._disliked: Ints = np.zeros(0, np.int64)
+
+    def kept_out(self) -> Bools:
+        """Per slot: whether a NoSchedule or NoExecute taint there is not tolerated."""
+        self._extend()
+        kept_out: Bools = self._kept_out[self._nodes.taint_set]
+        return kept_out
+
+    def disliked(self) -> Ints:
+        """Per slot: how many PreferNoSchedule taints there are not tolerated."""
+        self._extend()
+        disliked: Ints = self._disliked[self._nodes.taint_set]
+        return disliked
+
+    def untolerated(self, taints: Iterable[Taint]) -> Taint | None:
+        """The first taint that keeps the pod out, if any."""
+        hard = (taint for taint in taints if taint.effect in ("NoSchedule", "NoExecute"))
+        return next((taint for taint in hard if not tolerated(taint, self.tolerations)), None)
+
+    def _extend(self) -> None:
+        if self._epoch != self._nodes.taint_epoch:
+            self._epoch = self._nodes.taint_epoch
+            self._kept_out, self._disliked = self._kept_out[:0], self._disliked[:0]
+        sets = self._nodes.taint_sets
+        for taints in sets[len(self._kept_out) :]:
+            out = self.untolerated(taints) is not None
+            soft = sum(t.effect == "PreferNoSchedule" and not tolerated(t, self.tolerations) for t in taints)
+            self._kept_out = np.append(self._kept_out, out)
+            self._disliked = np.append(self._disliked, np.int64(soft))
 
 
 def usable(term: NodeSelectorTerm) -> bool:
@@ -126,7 +166,7 @@ def _admits_name(requirement: Requirement, name: str) -> bool:
 
 
 def _over(nodes: NodeColumns, requirement: Requirement) -> Bools | bool:
-    if not nodes.has_key(requirement.key):
+    if not nodes.keys_among((requirement.key,)):
         return requirement.admits({})
     # One evaluation per distinct value, and one for nodes without the key (id -1: the table's last).
     column = nodes.column(requirement.key)

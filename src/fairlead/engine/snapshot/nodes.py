@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import bisect
 import weakref
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from fairlead.engine.requests import CPU, EPHEMERAL, MEMORY, PODS, allocatable, is_tracked
+from fairlead.engine.snapshot.index import bump
+from fairlead.engine.snapshot.log import Log
+from fairlead.engine.snapshot.requests import CPU, EPHEMERAL, MEMORY, PODS, allocatable, is_tracked
 from fairlead.kube.node import Node
 from fairlead.kube.tolerations import Taint
 
@@ -41,7 +43,7 @@ CPU_ROW, MEMORY_ROW, EPHEMERAL_ROW, PODS_ROW, ABSENT_ROW = range(5)
 
 _FIRST_CAPACITY = 64
 _RANK_GAP = 2**20
-# How many node changes a mask may catch up with one by one; beyond it a mask is built anew.
+# How many node changes a mask may catch up with one by one; beyond it a mask is rebuilt.
 _LOG_LIMIT = 4096
 
 
@@ -55,7 +57,7 @@ class Follower(Protocol):
 class LabelColumn:
     """The values of one label key: `ids[slot]` is -1 where the node lacks the key.
 
-    `version` counts changes to ids, for who caches what follows from them.
+    `version` counts changes to ids, for caches of what follows from them.
     """
 
     __slots__ = ("ids", "index", "key", "values", "version")
@@ -84,20 +86,13 @@ class LabelColumn:
         old = self.values
         self.values, self.index = [], {}
         for slot in np.flatnonzero(self.ids >= 0).tolist():
-            value = old[self.ids[slot]]
-            found = self.index.get(value)
-            if found is None:
-                found = self.index[value] = len(self.values)
-                self.values.append(value)
-            self.ids[slot] = found
-        self.version += 1
+            self.set(slot, old[self.ids[slot]])
 
 
 class NodeColumns:
     """All nodes. `alive[slot]` tells which slots hold a node; all columns have `capacity` items.
 
-    Invariant: `log` holds every slot whose node changed since the first of them, in order, or `epoch`
-    was raised; so whoever remembers (epoch, len(log)) can catch up by looking at log[remembered:].
+    Invariant: `log` notes every slot whose node changed.
     """
 
     def __init__(self) -> None:
@@ -122,8 +117,7 @@ class NodeColumns:
         # Distinct sets of taints, by `taint_set`; renumbered when `taint_epoch` changes.
         self.taint_sets: list[tuple[Taint, ...]] = [()]
         self.taint_epoch = 0
-        self.log: list[int] = []
-        self.epoch = 0
+        self.log: Log[int] = Log(_LOG_LIMIT)
         self.version = 0
         self._rows = ABSENT_ROW + 1  # that have ever been given to a resource, and the absent one
         self._free_rows: list[int] = []
@@ -158,6 +152,12 @@ class NodeColumns:
         """All nodes' slots, in the order of their names."""
         return [self._slot_of[name] for name in self._by_name]
 
+    def named(self, names: Iterable[str]) -> Bools:
+        """Per slot: whether its node is one of these."""
+        found = np.zeros(self.capacity, np.bool_)
+        found[[slot for slot in map(self.slot, names) if slot >= 0]] = True
+        return found
+
     def column(self, key: str) -> LabelColumn:
         """The column of a label key, built when first asked for and kept up to date from then on.
 
@@ -174,10 +174,6 @@ class NodeColumns:
                 if value is not None:
                     column.set(slot, value)
         return column
-
-    def has_key(self, key: str) -> bool:
-        """Whether any node has the label key."""
-        return key in self._keys
 
     def keys_among(self, keys: Collection[str]) -> list[str]:
         """Those of the label keys that some node has, whichever are fewer being gone through."""
@@ -277,18 +273,11 @@ class NodeColumns:
 
     def _count_keys(self, node: Node | None, sign: int) -> None:
         for key in node.metadata.labels if node is not None else ():
-            number = self._keys.get(key, 0) + sign
-            if number:
-                self._keys[key] = number
-            else:
-                del self._keys[key]
+            bump(self._keys, key, sign)
 
     def _changed(self, slot: int) -> None:
         self.version += 1
-        self.log.append(slot)
-        if len(self.log) > _LOG_LIMIT:
-            self.log.clear()
-            self.epoch += 1
+        self.log.note(slot)
 
     def _forget_old_values(self) -> None:
         # Nodes come and go with names, and taints with timestamps, that never come back.

@@ -1,14 +1,24 @@
-"""A pod that has a place."""
+"""A pod that has a place, and what is kept of it.
+
+What equal pods have in common is kept once, what no rule reads not at all.
+"""
 
 from __future__ import annotations
 
-from fairlead.engine.classes import PodClass
-from fairlead.engine.requests import Requests
-from fairlead.kube.pod import Pod
+from dataclasses import dataclass
 
-__all__ = ["Placed"]
+import msgspec
+
+from fairlead.engine.snapshot.classes import PodClass
+from fairlead.engine.snapshot.evicted import CONDITION as EVICTED
+from fairlead.engine.snapshot.requests import Requests
+from fairlead.kube.pod import Pod, PodSpec, PodStatus
+
+# Whether a resize is refused, whether the pod is on its way out, whether it is ready.
+_CONDITIONS = ("PodResizePending", "DisruptionTarget", EVICTED, "Ready")
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Placed:
     """A pod on a node, bound or assumed.
 
@@ -16,44 +26,20 @@ class Placed:
     template.
     `slot` is -1 while there is no such node; then the pod counts nowhere, but is not forgotten.
     `usage` is what it takes now, which in-place resize makes differ from what its class asks for.
-    `static` and `provision` are the claims that are to be bound with it (see `rules.volume_binding`).
+    `static` and `provision` are the claims that are to be bound with it (see `volume_matching`).
     """
 
-    __slots__ = (
-        "cls",
-        "key",
-        "leaving",
-        "node",
-        "pod",
-        "priority",
-        "provision",
-        "row_amounts",
-        "slot",
-        "static",
-        "usage",
-    )
-
-    def __init__(  # noqa: PLR0917 (made a hundred thousand times: keywords cost)
-        self,
-        pod: Pod,
-        cls: PodClass,
-        node: str,
-        slot: int,
-        priority: int,
-        usage: Requests,
-        row_amounts: tuple[tuple[int, int], ...],
-    ) -> None:
-        self.key = pod.metadata.key
-        self.pod = pod
-        self.cls = cls
-        self.node = node
-        self.slot = slot
-        self.priority = priority
-        self.leaving = pod.metadata.deletion_timestamp is not None
-        self.usage = usage
-        self.row_amounts = row_amounts
-        self.static: tuple[tuple[str, str], ...] = ()
-        self.provision: tuple[str, ...] = ()
+    key: str
+    pod: Pod
+    cls: PodClass
+    node: str
+    slot: int
+    priority: int
+    leaving: bool
+    usage: Requests
+    row_amounts: tuple[tuple[int, int], ...]
+    static: tuple[tuple[str, str], ...] = ()
+    provision: tuple[str, ...] = ()
 
     def counts_like(self, other: Placed) -> bool:
         """Whether it counts in nothing differently from another, volumes not looked at."""
@@ -67,3 +53,34 @@ class Placed:
 
     def __repr__(self) -> str:
         return f"Placed({self.key} on {self.node})"
+
+
+def shared(pod: Pod, cls: PodClass, spec: PodSpec) -> Pod:
+    """The same pod with its template's `spec`, its class's labels and a sibling's owner, where equal.
+
+    Of its status remain phase, start, nomination, what was allocated, and the conditions that matter.
+    """
+    metadata, status = pod.metadata, pod.status
+    changes: dict[str, object] = {}
+    if metadata.labels is not cls.labels and metadata.labels == cls.labels:
+        changes["labels"] = cls.labels
+    if metadata.owner_references:
+        if metadata.owner_references == cls.owner_references:
+            changes["owner_references"] = cls.owner_references
+        else:
+            cls.owner_references = metadata.owner_references
+    return Pod(
+        metadata=msgspec.structs.replace(metadata, **changes) if changes else metadata,
+        spec=spec,
+        status=PodStatus(
+            phase=status.phase,
+            reason=status.reason,
+            nominated_node_name=status.nominated_node_name,
+            start_time=status.start_time,
+            conditions=tuple(each for each in status.conditions if each.type in _CONDITIONS),
+            container_statuses=tuple(one for one in status.container_statuses if one.resources),
+            init_container_statuses=tuple(one for one in status.init_container_statuses if one.resources),
+            allocated_resources=status.allocated_resources,
+            resources=status.resources,
+        ),
+    )

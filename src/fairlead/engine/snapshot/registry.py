@@ -1,9 +1,9 @@
-"""All classes and tallies in use, and who counts whom.
+"""All classes and tallies in use, and which tally counts which class.
 
-Both live as long as somebody holds them: a placed pod its class, a class its tallies. Who matches whom
+Both live as long as they are held: a class by its placed pods, a tally by its classes. Which match
 is looked up once, when a class or a tally appears, by one label that they share. Where a selector demands
 no label outright there is none to look by: what its tally counts, and of which pods a term with it speaks, is
-found only when a pod is to be placed (`deferred`, `loose_terms`).
+found only when a pod is to be placed (`loose_terms`).
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
-import numpy as np
 
-from fairlead.engine.classes import (
+from fairlead.engine.snapshot.classes import (
     OwnTerms,
     PodClass,
     belongs_to_node,
@@ -22,13 +21,20 @@ from fairlead.engine.classes import (
     kept_labels,
     spreading_owner,
 )
-from fairlead.engine.requests import Requests
-from fairlead.engine.snapshot.counts import Carried, PodSelector, Scope, Selected, Spread, Tally
-from fairlead.engine.snapshot.deferred import Deferred, PlacementLogs
-from fairlead.engine.snapshot.index import Index
-from fairlead.engine.snapshot.loose_terms import PlacedTerms, Term, affinity_terms, is_loose
-from fairlead.engine.snapshot.masks import NodeMask, NodePredicate
+from fairlead.engine.snapshot.counts import PodSelector, Scope, Selected, Spread, Tally
+from fairlead.engine.snapshot.index import Index, once
+from fairlead.engine.snapshot.loose_terms import (
+    Carried,
+    Deferred,
+    PlacedTerms,
+    PlacementLogs,
+    Term,
+    affinity_terms,
+    is_loose,
+)
+from fairlead.engine.snapshot.masks import NodeMask, NodePredicate, Tolerance
 from fairlead.engine.snapshot.nodes import ABSENT_ROW, PODS_ROW, NodeColumns
+from fairlead.engine.snapshot.requests import Requests
 from fairlead.engine.snapshot.specs import (
     HostPort,
     SpecFacts,
@@ -39,14 +45,10 @@ from fairlead.engine.snapshot.specs import (
     selector_key,
     with_keys,
 )
-from fairlead.engine.snapshot.taints import Tolerance
 from fairlead.kube.meta import ObjectMeta
 from fairlead.kube.pod import Affinity, Pod, TopologySpreadConstraint
 from fairlead.kube.selectors import LabelSelector, check_selector, matches
-from fairlead.kube.tolerations import Toleration
 from fairlead.policy.names import CAPACITY_ANNOTATION
-
-__all__ = ["Classes"]
 
 # How many numbers (one per slot) tallies of selectors without an equality label may have in all: 32 MB. Those
 # of the classes that were asked about longest ago are given up, and found again when needed.
@@ -62,16 +64,9 @@ class Classes:
     deferred tallies that holds once they have caught up, and no class lists them.
     """
 
-    def __init__(
-        self,
-        nodes: NodeColumns,
-        namespaces: dict[str, dict[str, str]],
-        *,
-        exclusive: bool = False,
-        scheduler_names: frozenset[str] = frozenset(("fairlead",)),
-    ) -> None:
+    def __init__(self, nodes: NodeColumns, *, exclusive: bool, scheduler_names: frozenset[str]) -> None:
         self.nodes = nodes
-        self.namespaces = namespaces
+        self.namespaces: dict[str, dict[str, str]] = {}
         self.on_split: Callable[[], None] = lambda: None
         self._exclusive = exclusive
         self._scheduler_names = scheduler_names
@@ -89,7 +84,7 @@ class Classes:
         self._classes_by_namespace: Index[str, PodClass] = Index()
         self._selected_by_label: Index[tuple[str, str], Selected] = Index()
         self._carried_by_label: Index[tuple[str, str], Carried] = Index()
-        self.placed_terms = PlacedTerms(nodes, namespaces)
+        self.placed_terms = PlacedTerms(nodes, self.namespaces)
         self.logs = PlacementLogs()
         self._deferred: weakref.WeakSet[Deferred] = weakref.WeakSet()
         # Classes with loose terms whose own terms were compiled, by serial, the one asked longest ago first.
@@ -98,12 +93,7 @@ class Classes:
     # Finding
 
     def of(
-        self,
-        pod: Pod,
-        *,
-        exclusive: bool | None = None,
-        pinned: bool = False,
-        facts: SpecFacts | None = None,
+        self, pod: Pod, *, exclusive: bool | None = None, pinned: bool = False, facts: SpecFacts | None = None
     ) -> PodClass:
         """The class of a pod. `pinned`: its nodeName is a demand (a pod not yet placed that names its node).
 
@@ -114,7 +104,9 @@ class Classes:
         if not facts.reads <= self._kept:
             self._split(facts.reads)
         of_node = belongs_to_node(pod)
-        alone = not of_node and (self._is_exclusive(pod) if exclusive is None else exclusive)
+        if exclusive is None:
+            exclusive = self._exclusive or pod.metadata.annotations.get(CAPACITY_ANNOTATION) == "exclusive"
+        alone = exclusive and not of_node
         ours = not of_node and pod.spec.scheduler_name in self._scheduler_names
         key = class_key(pod, facts, self._kept, exclusive=alone, ours=ours, of_node=of_node, pinned=pinned)
         found = self._classes.get(key)
@@ -172,12 +164,9 @@ class Classes:
         return found
 
     def mask(self, predicate: NodePredicate) -> NodeMask:
-        """The nodes that a predicate admits, shared by all who ask the same."""
+        """The nodes that a predicate admits, shared by all that ask the same."""
         key = encode((predicate.labels, predicate.terms))
-        found = self._masks.get(key)
-        if found is None:
-            found = self._masks[key] = NodeMask(self.nodes, predicate)
-        return found
+        return once(self._masks, key, lambda: NodeMask(self.nodes, predicate))
 
     # Changing
 
@@ -197,7 +186,7 @@ class Classes:
                 self._count(tally, cls, 1)
 
     def resources_changed(self, resources: frozenset[str], *, used: bool = False) -> None:
-        """Other resources have rows than before: classes that ask for one of them are made anew.
+        """Other resources have rows than before: classes that ask for one of them are rebuilt.
 
         `used`: some pod is known to take of one of them.
         """
@@ -217,53 +206,60 @@ class Classes:
     def _make(
         self, key: object, pod: Pod, facts: SpecFacts, exclusive: bool, ours: bool, *, pinned: bool
     ) -> PodClass:
-        spec = facts.spec
-        terms = tuple(affinity_terms(pod))
-        constraints = tuple(_constraints(pod))
-        cls = PodClass()
-        cls.key = key
-        self._serial += 1
-        cls.serial = self._serial
-        cls.namespace = pod.metadata.namespace
-        cls.labels = kept_labels(pod, self._kept)
-        cls.facts = facts
-        cls.live = True
-        cls.signature = (cls.namespace, tuple(sorted(cls.labels.items())))
-        self._name_loose(cls, terms, constraints)
-        # Whether it could be refused outright, before nodes are looked at.
-        cls.deniable = bool(
-            facts.gates or facts.volumes or spec.resource_claims or spec.affinity or cls.loose
-        )
-        cls.where, cls.leaving = {}, {}
-        cls.exclusive, cls.ours, cls.shared = exclusive, ours, belongs_to_node(pod)
-        cls.owner = spreading_owner(pod)
-        cls.owner_references = pod.metadata.owner_references
-        cls.pod_name, cls.pod_uid = pod.metadata.name, pod.metadata.uid
-        cls.node_name = pod.spec.node_name if pinned else ""
-        cls.row_amounts = self.row_amounts(facts.requests)
-        cls.amounts = np.array([amount for _, amount in cls.row_amounts], np.int64)
-        cls.tolerance = self._tolerance(spec.tolerations)
-        cls.ports = tuple(self._port(port) for port in facts.ports)
+        spec, requests = facts.spec, facts.requests
+        terms, constraints = tuple(affinity_terms(pod)), tuple(_constraints(pod))
+        namespace, labels = pod.metadata.namespace, kept_labels(pod, self._kept)
+        carried = [(term.identity(), term) for term in terms if term.loose]
+        loose = _loose(namespace, carried, constraints)
+        row_amounts, tolerations = self.row_amounts(requests), spec.tolerations
+        tolerance = once(self._tolerances, tolerations, lambda: Tolerance(self.nodes, tolerations))
         required = required_nodes(spec)
-        cls.node_mask = self.mask(required) if required is not None else None
-        cls.preferred_nodes = self._preferred_nodes(spec.affinity)
-        cls.spread_cache = {}
-        cls.soft, cls.soft_version = (), -1
-        cls.own_constraints = bool(spec.topology_spread_constraints)
-        requests = facts.requests
-        cls.shape = (
-            cls.row_amounts,
-            requests.ranked_cpu_milli,
-            requests.ranked_memory,
-            cls.tolerance,
-            cls.node_mask,
-            cls.node_name,
-            facts.features,
+        node_mask = self.mask(required) if required is not None else None
+        node_name = pod.spec.node_name if pinned else ""
+        like = Pod(ObjectMeta(namespace=namespace, labels=labels), spec)
+        self._serial += 1
+        cls = PodClass(
+            key=key,
+            serial=self._serial,
+            namespace=namespace,
+            labels=labels,
+            facts=facts,
+            owner=spreading_owner(pod),
+            owner_references=pod.metadata.owner_references,
+            pod_name=pod.metadata.name,
+            pod_uid=pod.metadata.uid,
+            node_name=node_name,
+            exclusive=exclusive,
+            ours=ours,
+            shared=belongs_to_node(pod),
+            row_amounts=row_amounts,
+            tolerance=tolerance,
+            node_mask=node_mask,
+            preferred_nodes=self._preferred_nodes(spec.affinity),
+            ports=tuple(once(self._ports, port, lambda: Tally(self.nodes)) for port in facts.ports),
+            shape=(
+                row_amounts,
+                requests.ranked_cpu_milli,
+                requests.ranked_memory,
+                tolerance,
+                node_mask,
+                node_name,
+                facts.features,
+            ),
+            loose=loose,
+            demands=_demands(terms, constraints),
+            # Whether it could be refused outright, before nodes are looked at.
+            deniable=bool(facts.gates or facts.volumes or spec.resource_claims or spec.affinity or loose),
+            carries=tuple(self._carry(term) for term in terms if equality(term.target.selector) is not None),
+            carriers=self.placed_terms.carriers(namespace, like, carried) if carried else None,
+            placed_terms=self.placed_terms,
+            compile=self._compile,
+            signature=(namespace, tuple(sorted(labels.items()))),
         )
-        cls.carries = tuple(self._carry(term) for term in terms if equality(term.target.selector) is not None)
-        cls.compile = self._compile
-        cls.compiled = None if cls.loose else self._own(cls, terms, constraints)
-        cls.tallies = tuple(self._found_by_label(cls, terms, constraints)) if cls.loose else ()
+        if loose:
+            cls.tallies = tuple(self._found_by_label(cls, terms, constraints))
+        else:
+            cls.compiled = self._own(cls, terms, constraints)
         self._link(cls)
         self._classes[key] = cls
         for label in cls.labels.items():
@@ -289,30 +285,11 @@ class Classes:
             Spread(5, "topology.kubernetes.io/zone", tally, 1, True, False, same),
         )
 
-    def _spread_tally(self, namespace: str, selector: LabelSelector | None) -> Selected | None:
+    def _spread_tally(self, namespace: str, selector: LabelSelector | None) -> Selected:
         if selector is not None and selector.empty:
-            return None
+            selector = None  # which counts no pod, though it matches the pod itself
         scope = Scope(frozenset((namespace,)))
         return self.selected((PodSelector(scope, selector),), live_only=True)
-
-    def _name_loose(self, cls: PodClass, terms: Iterable[Term], constraints: Iterable[_Constraint]) -> None:
-        """Note which of the class's terms and constraints have a selector without an equality label."""
-        cls.placed_terms = self.placed_terms
-        carried = [(term.identity(), term) for term in terms if term.loose]
-        own = Scope(frozenset((cls.namespace,)))
-        spread = [
-            Term("spread", PodSelector(own, selector), "", 1).identity()
-            for _, selector in constraints
-            if selector is not None and not selector.empty and is_loose(selector)
-        ]
-        cls.loose = tuple(dict.fromkeys((*(name for name, _ in carried), *spread)))
-        hard = any(each.when_unsatisfiable == "DoNotSchedule" for each, _ in constraints)
-        kinds = {term.kind for term in terms if term.kind != "prefer"}
-        cls.demands = frozenset((*kinds, "spread") if hard else kinds)
-        cls.carriers = None
-        if carried:
-            like = Pod(ObjectMeta(namespace=cls.namespace, labels=cls.labels), cls.facts.spec)
-            cls.carriers = self.placed_terms.carriers(cls.namespace, like, carried)
 
     def _compile(self, cls: PodClass) -> OwnTerms:
         """Find the own terms of a class with loose ones, and forget those of the class asked longest ago."""
@@ -335,6 +312,8 @@ class Classes:
         """What pods of the class demand of and prefer in others."""
         near = [term for term in terms if term.kind == "require"]
         affinity = self.selected(tuple(term.target for term in near), live_only=False) if near else None
+        others = [term for term in terms if term.kind != "require"]
+        aimed = [(term, self.selected((term.target,), live_only=False)) for term in others]
         labels = self.namespaces.get(cls.namespace, {})
         itself = [
             term.kind for term in terms if term.loose and term.matches(cls.namespace, labels, cls.labels)
@@ -343,16 +322,8 @@ class Classes:
             affinity,
             tuple(dict.fromkeys(term.key for term in near)),
             affinity is not None and self._counts(affinity, cls),
-            tuple(
-                (self.selected((term.target,), live_only=False), term.key)
-                for term in terms
-                if term.kind == "repel"
-            ),
-            tuple(
-                (self.selected((term.target,), live_only=False), term.key, term.weight)
-                for term in terms
-                if term.kind == "prefer"
-            ),
+            tuple((tally, term.key) for term, tally in aimed if term.kind == "repel"),
+            tuple((tally, term.key, term.weight) for term, tally in aimed if term.kind == "prefer"),
             self._spread(cls, constraints, "DoNotSchedule"),
             self._spread(cls, constraints, "ScheduleAnyway"),
             "repel" in itself,
@@ -364,14 +335,12 @@ class Classes:
     ) -> Iterator[Selected]:
         """Those tallies of the class's own terms that are kept up to date all the time."""
         near = tuple(term.target for term in terms if term.kind == "require")
-        groups = [near, *((term.target,) for term in terms if term.kind != "require")]
-        for targets in groups:
+        for targets in (near, *((term.target,) for term in terms if term.kind != "require")):
             if any(equality(each.selector) is not None for each in targets):
                 yield self.selected(targets, live_only=False)
         for _, selector in constraints:
-            tally = self._spread_tally(cls.namespace, selector) if equality(selector) is not None else None
-            if tally is not None:
-                yield tally
+            if equality(selector) is not None:
+                yield self._spread_tally(cls.namespace, selector)
 
     def _spread(
         self, cls: PodClass, constraints: Iterable[_Constraint], when_unsatisfiable: str
@@ -394,13 +363,13 @@ class Classes:
         key = (term.kind, term.key, term.weight, selector_key(term.target))
         found = self._carried.get(key)
         if found is None:
-            # New, so nobody carries it yet: the first pod that does is still to be placed.
-            found = self._carried[key] = Carried(self.nodes, term.kind, term.target, term.key, term.weight)
+            # New, so no pod carries it yet: the first pod that does is still to be placed.
+            found = self._carried[key] = Carried(self.nodes, term)
             label = equality(term.target.selector)
             assert label is not None
             self._carried_by_label.add(label, found)
             for cls in self._classes_by_label.of(label):
-                if found.matches(cls.namespace, self.namespaces.get(cls.namespace, {}), cls.labels):
+                if term.matches(cls.namespace, self.namespaces.get(cls.namespace, {}), cls.labels):
                     (cls.repelled_by if term.kind == "repel" else cls.drawn_by).append(found)
         return found
 
@@ -414,8 +383,8 @@ class Classes:
             own.affinity_matches_self = self._counts(own.affinity, cls)
         cls.repelled_by, cls.drawn_by = [], []
         for carried in self._carried_by_label.of_any(cls.labels.items()):
-            if carried.matches(cls.namespace, labels, cls.labels):
-                (cls.repelled_by if carried.kind == "repel" else cls.drawn_by).append(carried)
+            if carried.term.matches(cls.namespace, labels, cls.labels):
+                (cls.repelled_by if carried.term.kind == "repel" else cls.drawn_by).append(carried)
 
     def _counts(self, tally: Selected, cls: PodClass) -> bool:
         return tally.matches(cls.namespace, self.namespaces.get(cls.namespace, {}), cls.labels)
@@ -436,24 +405,28 @@ class Classes:
             if preferred.weight
         )
 
-    def _tolerance(self, tolerations: tuple[Toleration, ...]) -> Tolerance:
-        found = self._tolerances.get(tolerations)
-        if found is None:
-            found = self._tolerances[tolerations] = Tolerance(self.nodes, tolerations)
-        return found
-
-    def _port(self, port: HostPort) -> Tally:
-        found = self._ports.get(port)
-        if found is None:
-            found = self._ports[port] = Tally(self.nodes)
-        return found
-
-    def _is_exclusive(self, pod: Pod) -> bool:
-        return self._exclusive or pod.metadata.annotations.get(CAPACITY_ANNOTATION) == "exclusive"
-
 
 # A spread constraint and its selector, narrowed to what the pod's own labels say.
 _Constraint = tuple[TopologySpreadConstraint, LabelSelector | None]
+
+
+def _loose(
+    namespace: str, carried: Iterable[tuple[bytes, Term]], constraints: Iterable[_Constraint]
+) -> tuple[bytes, ...]:
+    """The terms and constraints that have a selector without an equality label."""
+    own = Scope(frozenset((namespace,)))
+    spread = (
+        Term("spread", PodSelector(own, selector), "", 1).identity()
+        for _, selector in constraints
+        if selector is not None and not selector.empty and is_loose(selector)
+    )
+    return tuple(dict.fromkeys((*(name for name, _ in carried), *spread)))
+
+
+def _demands(terms: Iterable[Term], constraints: Iterable[_Constraint]) -> frozenset[str]:
+    hard = any(each.when_unsatisfiable == "DoNotSchedule" for each, _ in constraints)
+    kinds = {term.kind for term in terms if term.kind != "prefer"}
+    return frozenset((*kinds, "spread") if hard else kinds)
 
 
 def _constraints(pod: Pod) -> Iterator[_Constraint]:

@@ -1,58 +1,102 @@
 """The snapshot: the engine's picture of the cluster at one instant, as columns over node slots.
 
 Events change only what they touch: a node's event its slot, a pod's event its node and the tallies that
-count its class. Whatever tries something out does so in a `trial`, which takes back all placements made
-in it, exactly. Questions (feasible, verdicts, fits, choose) change nothing.
+count its class. Whatever tries something out does so in a `trial`: every change made inside one is written
+down and taken back in reverse, so that what preemption and gangs try out leaves no trace. Whether and how
+well a pod fits somewhere is asked of the rooms above, `rules` and `ranking`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import bisect
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Literal
 
-from fairlead.engine import rules
-from fairlead.engine.classes import PodClass
-from fairlead.engine.ranking import choice, room, runs
-from fairlead.engine.ranking.kept import Kept
-from fairlead.engine.reasons import Rejection
-from fairlead.engine.rules import volume_binding
-from fairlead.engine.rules.verdicts import Verdicts
-from fairlead.engine.snapshot.nodes import Bools, NodeColumns
-from fairlead.engine.snapshot.owners import Owners
-from fairlead.engine.snapshot.placed import Placed
-from fairlead.engine.snapshot.placements import Placements
+import numpy as np
+
+from fairlead.engine.snapshot.classes import PodClass
+from fairlead.engine.snapshot.counts import Tally
+from fairlead.engine.snapshot.index import bump, discard
+from fairlead.engine.snapshot.kinds import KINDS, STORAGE
+from fairlead.engine.snapshot.log import Log
+from fairlead.engine.snapshot.nodes import Ints, NodeColumns, Slots
+from fairlead.engine.snapshot.placed import Placed, shared
 from fairlead.engine.snapshot.registry import Classes
-from fairlead.engine.snapshot.sharing import shared
-from fairlead.engine.snapshot.storage import STORAGE, Storage
+from fairlead.engine.snapshot.requests import Requests, requests_of
+from fairlead.engine.snapshot.spread_selectors import SpreadSelectors
+from fairlead.engine.snapshot.storage import Storage
+from fairlead.engine.snapshot.volume_matching import VolumeMatching
 from fairlead.kube.meta import Object
 from fairlead.kube.node import Node
 from fairlead.kube.pod import Pod
 from fairlead.kube.workloads import DeviceClass, Namespace, Service, Workload
 
-__all__ = ["KINDS", "Snapshot"]
-
-# Every kind that a snapshot is made of, and the type it comes as.
-KINDS: dict[str, type[Object]] = {
-    "Pod": Pod,
-    "Node": Node,
-    "Namespace": Namespace,
-    "Service": Service,
-    "ReplicaSet": Workload,
-    "StatefulSet": Workload,
-    "ReplicationController": Workload,
-    "DeviceClass": DeviceClass,
-    **STORAGE,
-}
+__all__ = ["KINDS", "LOWEST", "Levels", "Snapshot", "Trial"]
 
 # What a pod that means a class of devices directly asks for.
 _DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 
+LOWEST = -(2**31)
+"""No priority is below it."""
 
-class Snapshot(Placements):
-    """See the module. `ranking_mode`: ``spread`` prefers empty nodes, ``pack`` full ones.
+_BELOW_KEPT = 8
+_FEW_LEVELS = 1024
+_CHANGES_KEPT = 65536
 
-    `capacity` ``exclusive`` gives every Fairlead pod a node of its own; who is a Fairlead pod is told by
-    `scheduler_names`.
+
+@dataclass(slots=True)
+class Trial:
+    """A stretch of placements that will be taken back at its end, unless `keep` is called."""
+
+    mark: int
+    kept: bool = False
+
+    def keep(self) -> None:
+        """Let the placements stand (within an outer trial they remain that one's to take back)."""
+        self.kept = True
+
+
+class Levels:
+    """Between which priorities pods are placed: thresholds that no placed pod's priority separates are one.
+
+    Priorities of pods that are gone do no harm, they only tell thresholds apart that could be one. So they
+    are swept out when there are many, not when a pod goes.
+
+    Invariant: that of every pod that counts on a node is `known`; at most twice as many are as placed pods
+    have, or a few.
+    """
+
+    def __init__(self) -> None:
+        self.known: set[int] = set()
+        self._ordered: list[int] = []
+        self._limit = _FEW_LEVELS
+
+    def add(self, priority: int, placed: Iterable[Placed]) -> None:
+        """A pod of a priority that is not known counts from now on; `placed` are all that do, or might."""
+        if len(self.known) >= self._limit:
+            self.known = {one.priority for one in placed}
+            self._ordered = sorted(self.known)
+            self._limit = max(_FEW_LEVELS, 2 * len(self.known))
+            if priority in self.known:
+                return
+        self.known.add(priority)
+        bisect.insort(self._ordered, priority)
+
+    def threshold(self, priority: int) -> int:
+        """The lowest priority that is above the same known ones as this."""
+        level = bisect.bisect_left(self._ordered, priority)
+        return self._ordered[level - 1] + 1 if level else LOWEST
+
+
+class Snapshot:
+    """See the module. `capacity` ``exclusive`` gives every Fairlead pod a node of its own.
+
+    Which pods are Fairlead's is told by `scheduler_names`.
+
+    Invariant: every column and tally is the sum over the pods on nodes that are there. Pods on nodes that are
+    not there (yet, or any more) are kept aside and count nowhere.
 
     >>> from fairlead.kube.decode import convert
     >>> snapshot = Snapshot()
@@ -60,39 +104,43 @@ class Snapshot(Placements):
     ...     {"cpu": "2", "memory": "4Gi", "pods": "10"}}}, Node))
     >>> pod = convert({"metadata": {"name": "a", "namespace": "shop"}, "spec": {"containers": [
     ...     {"resources": {"requests": {"cpu": "1500m"}}}]}}, Pod)
-    >>> cls = snapshot.class_of(pod)
-    >>> snapshot.nodes.name(snapshot.choose(cls))
-    'n1'
     >>> with snapshot.trial():
     ...     placed = snapshot.assume(pod, slot)
-    ...     snapshot.verdicts(cls).message()
-    '0/1 nodes are available: 1 Insufficient cpu.'
-    >>> snapshot.fits(cls, slot)
-    True
+    ...     placed.node, snapshot.class_of(pod).where
+    ('n1', {0: 1})
+    >>> snapshot.class_of(pod).where
+    {}
     """
 
     def __init__(
         self,
         *,
         capacity: Literal["resources", "exclusive"] = "resources",
-        ranking_mode: Literal["spread", "pack"] = "spread",
         scheduler_names: Iterable[str] = ("fairlead",),
     ) -> None:
-        nodes = NodeColumns()
-        self.namespaces: dict[str, dict[str, str]] = {}
-        classes = Classes(
-            nodes,
-            self.namespaces,
-            exclusive=capacity == "exclusive",
-            scheduler_names=frozenset(scheduler_names),
-        )
-        super().__init__(nodes, classes, Storage())
+        self.nodes = NodeColumns()
+        names = frozenset(scheduler_names)
+        self.classes = Classes(self.nodes, exclusive=capacity == "exclusive", scheduler_names=names)
+        self.namespaces = self.classes.namespaces
+        self.classes.on_split = self._reclass
+        self.storage = Storage()
+        self.volumes = VolumeMatching(self.nodes, self.classes, self.storage)
+        self.spread_selectors = SpreadSelectors()
         # Extended resources that dynamic resource allocation stands behind, by the class that says so.
         self.device_classes: dict[str, str] = {}
-        self.owners = Owners()
-        self.pack = ranking_mode == "pack"
-        self.basis = room.Basis(nodes)
-        self.kept = Kept(self)
+        # Fairlead pods per slot, and those among them that want their node for themselves.
+        self.ours = Tally(self.nodes)
+        self.exclusive = Tally(self.nodes)
+        self._placed: dict[str, Placed] = {}
+        self._on: dict[int, dict[str, Placed]] = {}
+        self._homeless: dict[str, dict[str, Placed]] = {}
+        # The slots that pods came to or left.
+        self.changes: Log[int] = Log(_CHANGES_KEPT)
+        self._undo: list[tuple[bool, Placed]] = []
+        self._trials = 0
+        # By threshold and whether only our own pods count; see `used_below`.
+        self._below: dict[tuple[int, bool], Ints] = {}
+        self._levels = Levels()
 
     # Events
 
@@ -105,12 +153,10 @@ class Snapshot(Placements):
                 self.put_node(thing)
             case Namespace():
                 self.put_namespace(thing)
-            case Service():
-                self.owners.put_service(thing)
             case DeviceClass():
                 self._device_class(thing.metadata.name, thing)
-            case Workload() if kind in KINDS:
-                self.owners.put_workload(kind, thing)
+            case Service() | Workload() if kind in KINDS:
+                self.spread_selectors.put(kind, thing)
             case _ if kind in STORAGE:
                 self.storage.put(thing)  # type: ignore[arg-type]  # one of STORAGE's types
 
@@ -124,12 +170,10 @@ class Snapshot(Placements):
                 self.remove_node(name)
             case "Namespace":
                 self.remove_namespace(name)
-            case "Service":
-                self.owners.remove_service(namespace, name)
             case "DeviceClass":
                 self._device_class(name, None)
-            case "ReplicaSet" | "StatefulSet" | "ReplicationController":
-                self.owners.remove_workload(kind, namespace, name)
+            case "Service" | "ReplicaSet" | "StatefulSet" | "ReplicationController":
+                self.spread_selectors.remove(kind, namespace, name)
             case _ if kind in STORAGE:
                 self.storage.remove(STORAGE[kind], key)
 
@@ -173,14 +217,14 @@ class Snapshot(Placements):
         before = self._placed.get(key)
         if before is not None:
             if before.counts_like(placed) and not facts.volumes:
-                # Our own bind come true, mostly: nothing to count anew.
+                # Our own bind come true, mostly: nothing to count again.
                 before.pod = slim
                 return before
             if before.node == placed.node:
                 # The claims' own events may lag behind; until then what was reserved stays reserved.
                 placed.static, placed.provision = before.static, before.provision
             self._unplace(before)
-        self._place(placed)
+        self.restore(placed)
         return placed
 
     def remove_pod(self, key: str) -> None:
@@ -222,12 +266,86 @@ class Snapshot(Placements):
         """
         placed = self._make(pod, self.nodes.name(slot), cls, priority)
         if placed.cls.facts.volumes:
-            found = volume_binding.bindings(self, placed.cls, slot)
+            found = self.volumes.bindings(placed.cls, slot)
             # A claim that another assumed pod already reserves for stays that one's to bind.
             placed.static = tuple(each for each in found.static if each[1] not in self.storage.reserved)
             placed.provision = tuple(each for each in found.provision if each not in self.storage.selected)
-        self._place(placed)
+        self.restore(placed)
         return placed
+
+    def forget(self, key: str) -> Placed:
+        """Take a placed pod away: an assumption undone, or a victim imagined gone."""
+        placed = self._placed[key]
+        self._unplace(placed)
+        return placed
+
+    def restore(self, placed: Placed) -> None:
+        """Put back what `forget` returned (a victim reprieved)."""
+        if placed.key in self._placed:
+            raise KeyError(f"pod {placed.key} is placed already")
+        if self._trials:
+            self._undo.append((True, placed))
+        self._give(placed)
+
+    @contextmanager
+    def trial(self) -> Iterator[Trial]:
+        """Take back every `assume`, `forget` and `restore` made inside, unless the trial is kept.
+
+        Trials nest. Nodes and other objects must not change inside one.
+        """
+        trial = Trial(len(self._undo))
+        self._trials += 1
+        try:
+            yield trial
+        finally:
+            if not trial.kept:
+                while len(self._undo) > trial.mark:
+                    was_placed, placed = self._undo.pop()
+                    if was_placed:
+                        self._take(placed)
+                    else:
+                        self._give(placed)
+            self._trials -= 1
+            if not self._trials:
+                self._undo.clear()
+
+    def assume_many(
+        self,
+        pods: Sequence[Pod],
+        slots: Sequence[int],
+        classes: Sequence[PodClass],
+        priority: int | None = None,
+    ) -> None:
+        """`assume` for new pods without volumes, of classes of one shape; equal ones are counted together."""
+        nodes, everyone = self.nodes, self._placed
+        columns: dict[tuple[int, bool], dict[int, int]] = {}
+        tallies: dict[tuple[PodClass, bool], dict[int, int]] = {}
+        for pod, slot, cls in zip(pods, slots, classes, strict=True):
+            counts = priority if priority is not None else pod.spec.priority or 0
+            key, leaving = pod.metadata.key, pod.metadata.deletion_timestamp is not None
+            node, usage, rows = nodes.name(slot), cls.requests, cls.row_amounts
+            placed = Placed(key, pod, cls, node, slot, counts, leaving, usage, rows)
+            if key in everyone:
+                raise KeyError(f"pod {key} is placed already")
+            everyone[key] = placed
+            here = self._on.get(slot)
+            if here is None:
+                here = self._on[slot] = {}
+            here[key] = placed
+            if self._trials:
+                self._undo.append((True, placed))
+            numbers = columns.setdefault((counts, cls.ours), {})
+            numbers[slot] = numbers.get(slot, 0) + 1
+            numbers = tallies.setdefault((cls, leaving), {})
+            numbers[slot] = numbers.get(slot, 0) + 1
+        for (counts, ours), numbers in columns.items():
+            self.changes.extend(numbers)
+            where = np.fromiter(numbers, np.intp, len(numbers))
+            many = np.fromiter(numbers.values(), np.int64, len(numbers))
+            self._tally_columns(where, many, classes[0].requests, classes[0].row_amounts, counts, ours=ours)
+        for (cls, leaving), numbers in tallies.items():
+            for slot, number in numbers.items():
+                self._tally(slot, cls, number, number if leaving else 0)
 
     # Questions
 
@@ -235,47 +353,176 @@ class Snapshot(Placements):
         """The pod's class; see `Classes.of`. Ask again when ``cls.live`` has become false."""
         return self.classes.of(pod, exclusive=exclusive, pinned=pinned)
 
-    def feasible(self, cls: PodClass) -> Bools:
-        """Per slot: whether a pod of the class may be placed there now."""
-        return choice.feasible(self, cls)
+    def placed(self, key: str) -> Placed | None:
+        """A placed pod by ``namespace/name``."""
+        return self._placed.get(key)
 
-    def rejection(self, cls: PodClass) -> Rejection | None:
-        """Why the class is refused before any node is looked at, if it is."""
-        return rules.rejection(self, cls)
+    def all_placed(self) -> Iterator[Placed]:
+        """All placed pods, those on unknown nodes included."""
+        return iter(list(self._placed.values()))
 
-    def verdicts(self, cls: PodClass) -> Verdicts:
-        """Per node: the first rule that refuses and its reasons, as kube-scheduler reports them."""
-        return rules.verdicts(self, cls)
+    def pods_on(self, slot: int) -> list[Placed]:
+        """The pods on a node: highest priority first, then those that started first, then by name."""
+        return sorted(self._on.get(slot, {}).values(), key=_importance)
 
-    def fits(self, cls: PodClass, slot: int) -> bool:
-        """Whether a pod of the class may be placed on one node now."""
-        return rules.fits(self, cls, slot)
+    def used_below(self, priority: int, *, ours: bool = False) -> Ints:
+        """Per row and slot: what (`ours`: of our own) pods of lower priority than this take.
 
-    def choose(self, cls: PodClass, mask: Bools | None = None) -> int:
-        """The best feasible slot (within the mask), -1 when there is none.
-
-        Ties go to the first by node name: reproducible, and a reader can check it by eye.
+        ``alloc - used + used_below(p) >= request`` is "would fit, by resources, were all of them gone".
+        Kept up to date once asked for. Thresholds with no placed pod's priority between them are one.
         """
-        return choice.choose(self, cls, mask)
+        threshold = self._levels.threshold(priority)
+        found = self._below.pop((threshold, ours), None)
+        if found is None or found.shape != self.nodes.used.shape:
+            found = np.zeros_like(self.nodes.used)
+            for placed in self._placed.values():
+                counts = placed.priority < threshold and (placed.cls.ours or not ours)
+                if counts and placed.slot >= 0:
+                    for row, amount in placed.row_amounts:
+                        found[row, placed.slot] += amount
+            while len(self._below) >= _BELOW_KEPT:
+                self._below.pop(next(iter(self._below)))
+        self._below[threshold, ours] = found
+        return found
 
-    def place_run(
+    # Inner workings
+
+    def _house(self, name: str, slot: int) -> None:
+        """A node has come: the pods that were bound to its name count from now on."""
+        for placed in self._homeless.pop(name, {}).values():
+            placed.slot = slot
+            self._count(placed, 1)
+
+    def _unhouse(self, name: str, slot: int) -> None:
+        """A node is going: its pods count no longer."""
+        for placed in list(self._on.get(slot, {}).values()):
+            self._count(placed, -1)
+            placed.slot = -1
+            self._homeless.setdefault(name, {})[placed.key] = placed
+
+    def _outside_trials(self) -> None:
+        if self._trials:
+            raise RuntimeError("the cluster's objects must not change inside a trial")
+
+    def _make(self, pod: Pod, node: str, cls: PodClass | None, priority: int | None) -> Placed:
+        if cls is None or not cls.live:
+            cls = self.classes.of(pod)
+        status = pod.status
+        resized = status.resources is not None or any(
+            each.resources is not None
+            for each in (*status.container_statuses, *status.init_container_statuses)
+        )
+        usage = requests_of(pod, use_status=True) if resized else cls.requests
+        rows = self._rows(cls, usage)
+        if priority is None:
+            priority = pod.spec.priority or 0
+        key, leaving = pod.metadata.key, pod.metadata.deletion_timestamp is not None
+        return Placed(key, pod, cls, node, self.nodes.slot(node), priority, leaving, usage, rows)
+
+    def _rows(self, cls: PodClass, usage: Requests) -> tuple[tuple[int, int], ...]:
+        return cls.row_amounts if usage == cls.requests else self.classes.row_amounts(usage)
+
+    def _unplace(self, placed: Placed) -> None:
+        if self._trials:
+            self._undo.append((False, placed))
+        self._take(placed)
+
+    def _give(self, placed: Placed) -> None:
+        if not placed.cls.live:
+            placed.cls = self.classes.of(placed.pod)
+        self._placed[placed.key] = placed
+        if placed.slot >= 0:
+            self._count(placed, 1)
+        else:
+            self._homeless.setdefault(placed.node, {})[placed.key] = placed
+
+    def _take(self, placed: Placed) -> None:
+        del self._placed[placed.key]
+        if placed.slot >= 0:
+            self._count(placed, -1)
+        else:
+            discard(self._homeless, placed.node, placed.key)
+
+    def _count(self, placed: Placed, sign: int) -> None:
+        """Count a pod in or out, everywhere."""
+        slot = placed.slot
+        self.changes.note(slot)
+        self._tally_columns(
+            slot, sign, placed.usage, placed.row_amounts, placed.priority, ours=placed.cls.ours
+        )
+        self._tally(slot, placed.cls, sign, sign if placed.leaving else 0)
+        if placed.cls.facts.volumes:
+            self.storage.count(placed, sign)
+        if sign > 0:
+            self._on.setdefault(slot, {})[placed.key] = placed
+        else:
+            discard(self._on, slot, placed.key)
+
+    # The one place that says what a pod touches, in two parts: columns and tallies.
+
+    def _tally_columns(
         self,
-        cls: PodClass,
-        pods: Iterable[Pod],
+        slots: int | Slots,
+        numbers: int | Ints,
+        usage: Requests,
+        rows: tuple[tuple[int, int], ...],
+        priority: int,
         *,
-        mask: Bools | None = None,
-        priority: int | None = None,
-    ) -> list[int]:
-        """Place pods of one class one by one, each where `choose` would; -1 from the first that fails.
+        ours: bool,
+    ) -> None:
+        """Count equal pods (negative numbers: taken away) in what is kept per slot; no slot twice."""
+        nodes = self.nodes
+        used = nodes.used
+        for row, amount in rows:
+            used[row, slots] += numbers * amount
+        nodes.ranked[0, slots] += numbers * usage.ranked_cpu_milli
+        nodes.ranked[1, slots] += numbers * usage.ranked_memory
+        if priority not in self._levels.known:
+            self._levels.add(priority, self._placed.values())
+        for (threshold, only_ours), below in self._below.items():
+            if priority < threshold and (ours or not only_ours) and below.shape == used.shape:
+                for row, amount in rows:
+                    below[row, slots] += numbers * amount
 
-        Equal to choosing and assuming one by one, only faster. The pods must be new: none placed, none
-        with a status that says it was resized.
-        """
-        return runs.place_run(self, cls, list(pods), mask, priority)
+    def _tally(self, slot: int, cls: PodClass, number: int, leaving: int) -> None:
+        """Count pods of a class in what is kept per class or selector, `leaving` of them being deleted."""
+        bump(cls.where, slot, number)
+        if leaving:
+            bump(cls.leaving, slot, leaving)
+        for tally in cls.counted_by:
+            counted = number - leaving if tally.live_only else number
+            if counted:
+                tally.add(slot, counted)
+        for carried in cls.carries:
+            carried.add(slot, number)
+        if cls.carriers is not None:
+            self.classes.placed_terms.count(cls.carriers, slot, number)
+        self.classes.logs.note(cls, slot, number, leaving)
+        for port in cls.ports:
+            port.add(slot, number)
+        if cls.ours:
+            self.ours.add(slot, number)
+            if cls.exclusive:
+                self.exclusive.add(slot, number)
 
-    def place_turns(self, turns: Sequence[tuple[PodClass, Pod]]) -> list[int]:
-        """Place pods of several classes one by one, each where `choose` would; ends before who fails.
+    def _forget_resources(self, gone: dict[str, int]) -> None:
+        """No node has these any more (by row): a pod that takes of them takes of what is nowhere."""
+        rows = frozenset(gone.values())
+        used = any(row in rows for placed in self._placed.values() for row, _ in placed.row_amounts)
+        self.classes.resources_changed(frozenset(gone), used=used)
 
-        Equal to choosing and assuming one by one, only faster; the pods must be new, as for `place_run`.
-        """
-        return runs.place_turns(self, turns)
+    def _reclass(self) -> None:
+        """What tells classes apart, or which rows they take, has changed: find every pod's class again."""
+        for placed in self._placed.values():
+            if placed.slot >= 0:
+                self._count(placed, -1)
+            placed.cls = self.classes.of(placed.pod)
+            placed.row_amounts = self._rows(placed.cls, placed.usage)
+            if placed.slot >= 0:
+                self._count(placed, 1)
+
+
+def _importance(placed: Placed) -> tuple[int, bool, float, str]:
+    start = placed.pod.status.start_time
+    # Not started yet: as if it started last.
+    return (-placed.priority, start is None, start.timestamp() if start else 0.0, placed.key)

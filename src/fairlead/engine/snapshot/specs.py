@@ -12,24 +12,11 @@ from hashlib import blake2b
 
 import msgspec
 
-from fairlead.engine.requests import Requests, requests_of
 from fairlead.engine.snapshot.counts import PodSelector, Scope
 from fairlead.engine.snapshot.masks import NodePredicate
+from fairlead.engine.snapshot.requests import Requests, requests_of
 from fairlead.kube.pod import Pod, PodAffinityTerm, PodSpec, Volume
 from fairlead.kube.selectors import LabelSelector, Requirement, check_selector
-
-__all__ = [
-    "UNIQUE_LABELS",
-    "HostPort",
-    "SpecFacts",
-    "encode",
-    "equality",
-    "identity",
-    "required_nodes",
-    "selector_key",
-    "target",
-    "with_keys",
-]
 
 # Labels that a controller makes different for each of its pods, and those that name a gang: equal gangs
 # are placed in one run only when their pods are of one class.
@@ -69,19 +56,6 @@ class HostPort:
 
 class SpecFacts:
     """What the rules read of a spec; `spec` is the one object that all its pods share, without nodeName."""
-
-    __slots__ = (
-        "__weakref__",
-        "features",
-        "gates",
-        "key",
-        "made_claims",
-        "ports",
-        "reads",
-        "requests",
-        "spec",
-        "volumes",
-    )
 
     def __init__(self, pod: Pod, spec: PodSpec) -> None:
         self.spec = spec
@@ -175,20 +149,8 @@ def _host_ports(spec: PodSpec) -> Iterator[HostPort]:
 
 
 def _matters(volume: Volume) -> bool:
-    return any(
-        source is not None
-        for source in (
-            volume.persistent_volume_claim,
-            volume.ephemeral,
-            volume.aws_elastic_block_store,
-            volume.gce_persistent_disk,
-            volume.azure_disk,
-            volume.cinder,
-            volume.portworx_volume,
-            volume.rbd,
-            volume.iscsi,
-        )
-    )
+    """Whether it has a source that a rule reads: all that are decoded, but for CSI's inline volumes."""
+    return volume != Volume(name=volume.name, csi=volume.csi)
 
 
 def _features(spec: PodSpec) -> tuple[str, ...]:

@@ -1,14 +1,17 @@
 """Storage objects, and which placed pods use which volumes.
 
-`version` counts changes to the objects, for who caches what follows from them; pods coming and going
+`version` counts changes to the objects, for caches of what follows from them; pods coming and going
 are counted in `claim_users` and `bearers` alone.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
+from fairlead.engine.snapshot.index import bump, discard
+from fairlead.engine.snapshot.kinds import StorageObject
 from fairlead.engine.snapshot.masks import NodeMask
+from fairlead.engine.snapshot.placed import Placed
 from fairlead.kube.pod import Volume
 from fairlead.kube.storage import (
     CSIDriver,
@@ -20,32 +23,7 @@ from fairlead.kube.storage import (
     VolumeAttachment,
 )
 
-if TYPE_CHECKING:
-    from fairlead.engine.snapshot.placed import Placed
-
-__all__ = ["STORAGE", "Storage", "StorageObject", "claim_class", "claim_name"]
-
 _BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
-
-StorageObject = (
-    PersistentVolumeClaim
-    | PersistentVolume
-    | StorageClass
-    | CSINode
-    | CSIDriver
-    | CSIStorageCapacity
-    | VolumeAttachment
-)
-
-STORAGE: dict[str, type[StorageObject]] = {
-    "PersistentVolumeClaim": PersistentVolumeClaim,
-    "PersistentVolume": PersistentVolume,
-    "StorageClass": StorageClass,
-    "CSINode": CSINode,
-    "CSIDriver": CSIDriver,
-    "CSIStorageCapacity": CSIStorageCapacity,
-    "VolumeAttachment": VolumeAttachment,
-}
 
 
 class Storage:
@@ -60,6 +38,14 @@ class Storage:
         self.drivers: dict[str, CSIDriver] = {}
         self.capacities: dict[str, CSIStorageCapacity] = {}
         self.attachments: dict[str, dict[str, VolumeAttachment]] = {}
+        self._tables: dict[type[StorageObject], dict[str, Any]] = {
+            PersistentVolumeClaim: self.claims,
+            PersistentVolume: self.volumes,
+            StorageClass: self.classes,
+            CSINode: self.csi_nodes,
+            CSIDriver: self.drivers,
+            CSIStorageCapacity: self.capacities,
+        }
         self.claim_users: dict[str, int] = {}
         self.bearers: dict[int, dict[str, Placed]] = {}
         self._of_class: dict[str, list[PersistentVolume]] = {}
@@ -74,41 +60,21 @@ class Storage:
         """An object as it now is."""
         self.version += 1
         key = thing.metadata.key
-        match thing:
-            case PersistentVolumeClaim():
-                self.claims[key] = thing
-            case PersistentVolume():
-                self.volumes[key] = thing
-                self.reach.pop(key, None)
-            case StorageClass():
-                self.classes[key] = thing
-            case CSINode():
-                self.csi_nodes[key] = thing
-            case CSIDriver():
-                self.drivers[key] = thing
-            case CSIStorageCapacity():
-                self.capacities[key] = thing
-            case VolumeAttachment():
-                self._detach(key)
-                self.attachments.setdefault(thing.spec.node_name, {})[key] = thing
+        if isinstance(thing, VolumeAttachment):
+            self._detach(key)
+            self.attachments.setdefault(thing.spec.node_name, {})[key] = thing
+        else:
+            self._tables[type(thing)][key] = thing
+        self.reach.pop(key, None)
 
     def remove(self, kind: type[StorageObject], key: str) -> None:
         """An object is gone; unknown keys are no error."""
         self.version += 1
         if kind is VolumeAttachment:
             self._detach(key)
-            return
-        if kind is PersistentVolume:
-            self.reach.pop(key, None)
-        tables: dict[type[StorageObject], dict[str, object]] = {
-            PersistentVolumeClaim: self.claims,  # type: ignore[dict-item]  # only removed from here
-            PersistentVolume: self.volumes,  # type: ignore[dict-item]
-            StorageClass: self.classes,  # type: ignore[dict-item]
-            CSINode: self.csi_nodes,  # type: ignore[dict-item]
-            CSIDriver: self.drivers,  # type: ignore[dict-item]
-            CSIStorageCapacity: self.capacities,  # type: ignore[dict-item]
-        }
-        tables[kind].pop(key, None)
+        else:
+            self._tables[kind].pop(key, None)
+        self.reach.pop(key, None)
 
     def count(self, placed: Placed, sign: int) -> None:
         """Count a placed pod that has volumes in or out."""
@@ -127,18 +93,11 @@ class Storage:
             if volume.persistent_volume_claim is None:
                 continue
             key = f"{placed.pod.metadata.namespace}/{volume.persistent_volume_claim.claim_name}"
-            users = self.claim_users.get(key, 0) + sign
-            if users:
-                self.claim_users[key] = users
-            else:
-                del self.claim_users[key]
+            bump(self.claim_users, key, sign)
         if sign > 0:
             self.bearers.setdefault(placed.slot, {})[placed.key] = placed
         else:
-            here = self.bearers[placed.slot]
-            del here[placed.key]
-            if not here:
-                del self.bearers[placed.slot]
+            discard(self.bearers, placed.slot, placed.key)
 
     def volumes_of_class(self, name: str) -> list[PersistentVolume]:
         """The persistent volumes of a class, by name."""
@@ -146,7 +105,7 @@ class Storage:
             self._of_class_version = self.version
             self._of_class = {}
             for _, volume in sorted(self.volumes.items()):
-                self._of_class.setdefault(volume_class(volume), []).append(volume)
+                self._of_class.setdefault(class_name(volume), []).append(volume)
         return self._of_class.get(name, [])
 
     def _detach(self, key: str) -> None:
@@ -163,13 +122,6 @@ def claim_name(pod_name: str, volume: Volume) -> str | None:
     return None
 
 
-def claim_class(claim: PersistentVolumeClaim) -> str:
-    """The storage class that a claim asks for; empty: none. The old annotation wins over the field."""
-    annotation = claim.metadata.annotations.get(_BETA_CLASS)
-    return annotation if annotation is not None else claim.spec.storage_class_name or ""
-
-
-def volume_class(volume: PersistentVolume) -> str:
-    """The storage class of a persistent volume; empty: none."""
-    annotation = volume.metadata.annotations.get(_BETA_CLASS)
-    return annotation if annotation is not None else volume.spec.storage_class_name
+def class_name(thing: PersistentVolumeClaim | PersistentVolume) -> str:
+    """The storage class of a claim, or of a volume; empty: none. The old annotation wins over the field."""
+    return thing.metadata.annotations.get(_BETA_CLASS, thing.spec.storage_class_name or "")

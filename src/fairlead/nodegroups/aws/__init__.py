@@ -20,8 +20,7 @@ from fairlead.nodegroups.aws.state import (
     read_state,
 )
 from fairlead.nodegroups.aws.tags import demanded_tags
-from fairlead.nodegroups.aws.template import Memory, Template, good_example, template_from
-from fairlead.nodegroups.aws.version import Version
+from fairlead.nodegroups.aws.template import Memory, Template, Version, good_example, template_from
 
 __all__ = [
     "AutoScalingGroup",

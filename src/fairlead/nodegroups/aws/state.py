@@ -6,7 +6,7 @@ Read from our own form or from raw answers of the AWS CLI; several documents are
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -14,18 +14,10 @@ import msgspec
 from fairlead.errors import BadInput
 from fairlead.kube.decode import convert
 from fairlead.kube.meta import Object
+from fairlead.kube.pod import Quantities
 from fairlead.nodegroups.aws.tags import MANAGED_CLUSTER, MANAGED_NAME, cluster_tags
+from fairlead.nodegroups.catalog import GPU, architecture
 from fairlead.nodegroups.group import InstanceType
-
-__all__ = [
-    "Access",
-    "AutoScalingGroup",
-    "CloudState",
-    "EksNodegroup",
-    "EksTaint",
-    "NoAnswer",
-    "read_state",
-]
 
 API_VERSION = "fairlead.dev/v1alpha1"
 KIND = "CloudState"
@@ -115,7 +107,7 @@ class CloudState(Object, frozen=True, gc=False):
     permissions: dict[str, Access] = {}
     autoscaler_role: str = ""
     unread: dict[str, str] = {}
-    """What whoever took it could not read (action → reason)."""
+    """What could not be read when it was taken (action → reason)."""
 
     def to_plain(self) -> dict[str, Any]:
         """As JSON has it; `read_state` reads it back."""
@@ -128,7 +120,7 @@ class CloudState(Object, frozen=True, gc=False):
     def owns(self, asg: AutoScalingGroup) -> bool:
         """Whether an Auto Scaling group is the cluster's, by its tags or by EKS' word; never by its name.
 
-        An account has other groups, too, called as anything is: whoever changes one of those does damage.
+        An account has other groups, too, called as anything is: changing one of those does damage.
         """
         if asg.cluster:
             return asg.cluster == self.cluster or not self.cluster
@@ -164,7 +156,7 @@ def read_state(documents: Iterable[object], source: str = "the dump") -> CloudSt
     Understood of the latter: ``autoscaling describe-auto-scaling-groups``, ``eks describe-nodegroup``,
     and ``ec2 describe-instance-types`` for the sizes of types.
     """
-    from fairlead.nodegroups.aws.raw import group_from, nodegroup_from, type_from
+    from fairlead.nodegroups.aws.state import group_from, nodegroup_from, type_from
 
     state = CloudState()
     types: dict[str, InstanceType] = {}
@@ -192,7 +184,7 @@ def read_state(documents: Iterable[object], source: str = "the dump") -> CloudSt
         for each in state.auto_scaling_groups
     )
     named = {*(each.cluster for each in state.nodegroups), *(each.cluster for each in sized)} - {""}
-    # Several are spoken of, or none: then nobody can tell whose it is.
+    # Several are spoken of, or none: then it is unknown whose it is.
     cluster = state.cluster or (named.pop() if len(named) == 1 else "")
     return msgspec.structs.replace(state, auto_scaling_groups=sized, cluster=cluster)
 
@@ -212,3 +204,141 @@ def _merged(one: CloudState, other: CloudState) -> CloudState:
         autoscaler_role=other.autoscaler_role or one.autoscaler_role,
         unread={**one.unread, **other.unread},
     )
+
+
+class _Pascal(msgspec.Struct, frozen=True, rename="pascal", gc=False):
+    """Auto Scaling and EC2 spell their fields so; EKS spells them like Kubernetes."""
+
+
+class _Tag(_Pascal, frozen=True, gc=False):
+    key: str
+    value: str = ""
+
+
+class _WithType(_Pascal, frozen=True, gc=False):
+    instance_type: str = ""
+
+
+class _Overridden(_Pascal, frozen=True, gc=False):
+    overrides: tuple[_WithType, ...] = ()
+
+
+class _Policy(_Pascal, frozen=True, gc=False):
+    launch_template: _Overridden = _Overridden()
+
+
+class _Process(_Pascal, frozen=True, gc=False):
+    process_name: str = ""
+
+
+class _Group(_Pascal, frozen=True, gc=False):
+    auto_scaling_group_name: str
+    min_size: int = 0
+    max_size: int = 0
+    desired_capacity: int = 0
+    availability_zones: tuple[str, ...] = ()
+    tags: tuple[_Tag, ...] = ()
+    mixed_instances_policy: _Policy = _Policy()
+    instances: tuple[_WithType, ...] = ()
+    suspended_processes: tuple[_Process, ...] = ()
+
+
+class _Named(Object, frozen=True, gc=False):
+    name: str = ""
+
+
+class _Resources(Object, frozen=True, gc=False):
+    auto_scaling_groups: tuple[_Named, ...] = ()
+
+
+class _Issue(Object, frozen=True, gc=False):
+    code: str = ""
+    message: str = ""
+
+
+class _Health(Object, frozen=True, gc=False):
+    issues: tuple[_Issue, ...] = ()
+
+
+class _Nodegroup(Object, frozen=True, gc=False):
+    """What EKS spells otherwise than `EksNodegroup`."""
+
+    nodegroup_name: str
+    cluster_name: str = ""
+    resources: _Resources = _Resources()
+    health: _Health = _Health()
+
+
+class _Cpus(_Pascal, frozen=True, gc=False):
+    default_vcpus: int | None = msgspec.field(default=None, name="DefaultVCpus")
+
+
+class _Memory(_Pascal, frozen=True, gc=False):
+    size: int | None = msgspec.field(default=None, name="SizeInMiB")
+
+
+class _Gpu(_Pascal, frozen=True, gc=False):
+    count: int = 0
+
+
+class _Gpus(_Pascal, frozen=True, gc=False):
+    gpus: tuple[_Gpu, ...] = ()
+
+
+class _Type(_Pascal, frozen=True, gc=False):
+    instance_type: str
+    cpus: _Cpus = msgspec.field(default=_Cpus(), name="VCpuInfo")
+    memory: _Memory = msgspec.field(default=_Memory(), name="MemoryInfo")
+    gpu_info: _Gpus = _Gpus()
+
+
+def group_from(data: object) -> AutoScalingGroup:
+    """One of ``describe-auto-scaling-groups``; overrides come before the types of instances.
+
+    >>> group_from({"AutoScalingGroupName": "a", "MaxSize": 3, "AvailabilityZones": ["eu-west-1b"]}).max
+    3
+    """
+    said = convert(data, _Group)
+    overrides = said.mixed_instances_policy.launch_template.overrides
+    types = dict.fromkeys(each.instance_type for each in (*overrides, *said.instances))
+    return AutoScalingGroup(
+        said.auto_scaling_group_name,
+        tags={tag.key: tag.value for tag in said.tags},
+        min=said.min_size,
+        desired=said.desired_capacity,
+        max=said.max_size,
+        zones=said.availability_zones,
+        instance_types=tuple(InstanceType(name=name) for name in types if name),
+        instances=len(said.instances),
+        suspended=tuple(each.process_name for each in said.suspended_processes),
+    )
+
+
+def nodegroup_from(data: Mapping[str, Any]) -> EksNodegroup:
+    """The ``nodegroup`` of ``eks describe-nodegroup``."""
+    said = convert(data, _Nodegroup)
+    ours = {
+        "name": said.nodegroup_name,
+        "cluster": said.cluster_name,
+        "autoScalingGroups": [each.name for each in said.resources.auto_scaling_groups],
+        "issues": [f"{each.code}: {each.message}" for each in said.health.issues],
+    }
+    return convert({**data, **ours}, EksNodegroup)
+
+
+def type_from(data: object) -> InstanceType:
+    """One of ``ec2 describe-instance-types``: what Cluster Autoscaler takes from it.
+
+    >>> type_from({"InstanceType": "t3a.medium", "VCpuInfo": {"DefaultVCpus": 2},
+    ...            "MemoryInfo": {"SizeInMiB": 4096}}).capacity
+    {'cpu': '2', 'memory': '4096Mi'}
+    """
+    said = convert(data, _Type)
+    gpus = sum(each.count for each in said.gpu_info.gpus)
+    capacity: Quantities = {
+        **({} if said.cpus.default_vcpus is None else {"cpu": str(said.cpus.default_vcpus)}),
+        **({} if said.memory.size is None else {"memory": f"{said.memory.size}Mi"}),
+        **({GPU: str(gpus)} if gpus else {}),
+    }
+    name = said.instance_type
+    return InstanceType(name=name, capacity=capacity, architecture=architecture(name))

@@ -15,24 +15,6 @@ from fairlead.kube.tolerations import Taint
 from fairlead.nodegroups.catalog import GPU, instance_type
 from fairlead.nodegroups.group import EFFECTS, NodeGroup
 
-__all__ = [
-    "ENABLED",
-    "LABEL",
-    "MANAGED_CLUSTER",
-    "MANAGED_NAME",
-    "OWNED",
-    "PREFIX",
-    "RESOURCES",
-    "TAINT",
-    "Said",
-    "cluster_tags",
-    "demanded_tags",
-    "discovery_tags",
-    "eks_effect",
-    "node_effect",
-    "said_by",
-]
-
 _AUTOSCALER = "k8s.io/cluster-autoscaler/"
 ENABLED = _AUTOSCALER + "enabled"
 PREFIX = _AUTOSCALER + "node-template/"
@@ -92,7 +74,7 @@ def demanded_tags(group: NodeGroup, cluster: str) -> dict[str, str]:
 def discovery_tags(cluster: str) -> dict[str, str]:
     """The tags by which ``--node-group-auto-discovery`` finds a cluster's groups; only their keys count.
 
-    Where nobody knows the cluster's name, only the one that has none in it.
+    Where the cluster's name is unknown, only the one that has none in it.
     """
     return {ENABLED: "true", **({_AUTOSCALER + cluster: "owned"} if cluster else {})}
 
@@ -167,7 +149,7 @@ def _taint(key: str, said: str) -> tuple[Taint | None, str]:
     value, colon, effect = said.partition(":")
     if _HAS_EFFECT.search(said):
         taint = Taint(key, effect=effect, value=value)
-        # Such an effect is on the template, yet keeps nobody away.
+        # Such an effect is on the template, yet keeps no pod away.
         return taint, "" if effect in EFFECTS else f"the effect is spelt {effect!r}"
     if not colon:
         return None, f"{said!r} has no effect: write value:Effect"

@@ -3,27 +3,71 @@
 A live node stands for its group; without one the last that was seen does, for as long as the node-info
 cache keeps it; only then is one made from the instance type, the Auto Scaling group's tags and what the
 EKS API says. The API's labels win over tags, and a call that fails is remembered as a group without any.
+Which of its versions does what is said by `Version`.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
+from fairlead.errors import BadInput
 from fairlead.kube.meta import ObjectMeta
 from fairlead.kube.node import Node, NodeSpec, NodeStatus
 from fairlead.kube.pod import Quantities
 from fairlead.kube.tolerations import Taint
 from fairlead.nodegroups.aws.state import AutoScalingGroup, EksNodegroup, NoAnswer
 from fairlead.nodegroups.aws.tags import RESOURCES, node_effect, said_by
-from fairlead.nodegroups.aws.version import Version
 from fairlead.nodegroups.catalog import instance_type
 from fairlead.nodegroups.group import EFFECTS, InstanceType
 
-__all__ = ["EKS_CACHE", "NODE_CACHE", "Memory", "Template", "good_example", "template_from"]
+_SHAPE = re.compile(r"(?:.*[:/])?v?(\d+)\.(\d+)(?:\.(\d+))?(?:[-+@].*)?", re.DOTALL)
+
+
+class Version(NamedTuple):
+    """A release of Cluster Autoscaler. It follows Kubernetes' minor versions."""
+
+    major: int = 1
+    minor: int = 36
+    patch: int = 0
+
+    @classmethod
+    def read(cls, text: str) -> Version:
+        """From a version or an image that names one.
+
+        >>> str(Version.read("registry.k8s.io/autoscaling/cluster-autoscaler:v1.27.5"))
+        '1.27.5'
+        """
+        found = _SHAPE.fullmatch(text.strip())
+        if found is None:
+            raise BadInput(f"{text!r} does not say a version of Cluster Autoscaler: write it as 1.32.1")
+        return cls(int(found[1]), int(found[2]), int(found[3] or 0))
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}.{self.patch}"
+
+    @property
+    def asks_eks(self) -> bool:
+        """Whether it reads labels and taints of a managed group with ``eks:DescribeNodegroup``."""
+        return self >= (1, 24)
+
+    @property
+    def misreads_effects(self) -> bool:
+        """Whether it takes EKS' spelling of an effect (NO_SCHEDULE) as it is: the taint then means nothing.
+
+        The translation came to the main branch in mid-2024, between 1.30 and 1.31.
+        """
+        return self.asks_eks and self < (1, 31)
+
+    @property
+    def can_forget_nodes(self) -> bool:
+        """Whether it knows ``--node-info-cache-expire-time``."""
+        return self >= (1, 24)
+
 
 # How long an answer of the EKS API is kept, a failure as well as a success.
 EKS_CACHE = timedelta(minutes=6)
@@ -31,7 +75,7 @@ EKS_CACHE = timedelta(minutes=6)
 NODE_CACHE = timedelta(hours=87600)
 
 _STABLE = timedelta(minutes=1)
-# It takes every machine to have room for so many pods: it does not count network interfaces.
+# It takes every machine to have room for this many pods: it does not count network interfaces.
 _PODS: Quantities = {"pods": "110"}
 # Taints that come and go with a node's life are no part of what the next node will be like.
 _PASSING = (

@@ -1,6 +1,7 @@
 """Controllers as pure functions: a view of the cluster and the time in, writes out.
 
-Belongs here: what kube-controller-manager does, one controller per module, and what they share.
+Belongs here: what kube-controller-manager does, one controller per module (those of nodes in one),
+and what they share.
 Does not belong here: carrying writes out, waiting, reading a clock (see world/runner.py).
 """
 
@@ -12,14 +13,17 @@ from datetime import datetime, timedelta
 from fairlead.world.controllers.daemonset import DaemonSetController
 from fairlead.world.controllers.deployment import DeploymentController
 from fairlead.world.controllers.disruption import DisruptionController
-from fairlead.world.controllers.garbage import GarbageCollector
+from fairlead.world.controllers.garbage_collector import GarbageCollector
 from fairlead.world.controllers.job import JobController
-from fairlead.world.controllers.node_lifecycle import NODE_GRACE, NodeLifecycleController
-from fairlead.world.controllers.pod_gc import PodGCController
+from fairlead.world.controllers.node_lifecycle import (
+    NODE_GRACE,
+    NodeLifecycleController,
+    PodGCController,
+    TaintEvictionController,
+)
 from fairlead.world.controllers.replicaset import ReplicaSetController
 from fairlead.world.controllers.service_accounts import NamespaceFurnisher
 from fairlead.world.controllers.statefulset import StatefulSetController
-from fairlead.world.controllers.taint_eviction import TaintEvictionController
 from fairlead.world.controllers.volumes import EphemeralVolumeController, VolumeController
 from fairlead.world.controllers.writes import Controller
 

@@ -8,12 +8,14 @@ that each ReplicaSet's annotation remembers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from fairlead.errors import ApiError
-from fairlead.world.controllers.claims import claim
-from fairlead.world.controllers.deployment_status import complete, has_deadline, progressing, status_writes
-from fairlead.world.controllers.objects import (
+from fairlead.kube.template import owner_reference
+from fairlead.world.controllers.workload_pods import claim
+from fairlead.world.controllers.writes import Again, Batch, Create, Delete, Emit, Obj, Update, View, Write
+from fairlead.world.objects import (
     annotations_of,
     condition,
     controller_of,
@@ -21,32 +23,26 @@ from fairlead.world.controllers.objects import (
     key_of,
     labels_of,
     namespace_of,
-    owner_reference,
+    new_condition,
+    parse_time,
+    replicas,
+    scaled,
     selects,
     short_hash,
     split_key,
+    stamp,
     terminating,
     uid_of,
     with_status,
 )
-from fairlead.world.controllers.rollout import (
-    DESIRED,
-    MAX,
-    REVISION,
-    bounds,
-    new_size,
-    old_sizes,
-    proportional_sizes,
-    replicas,
-)
-from fairlead.world.controllers.writes import Batch, Create, Delete, Emit, Obj, Update, View, Write
 
-__all__ = ["HASH_LABEL", "DeploymentController"]
-
-HASH_LABEL = "pod-template-hash"
+_REVISION = "deployment.kubernetes.io/revision"
+_DESIRED = "deployment.kubernetes.io/desired-replicas"
+_MAX = "deployment.kubernetes.io/max-replicas"
+_HASH_LABEL = "pod-template-hash"
 _HISTORY = "deployment.kubernetes.io/revision-history"
 _COMPONENT = "deployment-controller"
-_NOT_COPIED = ("kubectl.kubernetes.io/last-applied-configuration", REVISION, _HISTORY, DESIRED, MAX)
+_NOT_COPIED = ("kubectl.kubernetes.io/last-applied-configuration", _REVISION, _HISTORY, _DESIRED, _MAX)
 
 
 class DeploymentController:
@@ -56,7 +52,7 @@ class DeploymentController:
     watches = ("Deployment", "ReplicaSet", "Pod")
 
     def keys(self, view: View, kind: str, old: Obj | None, new: Obj | None, now: datetime) -> Iterable[str]:
-        """The Deployment; of a ReplicaSet, its owner or who may adopt it; of a pod, only that it is gone."""
+        """The Deployment; of a ReplicaSet, its owner or adopter; of a pod, only that it is gone."""
         item = new or old
         assert item is not None
         if kind == "Deployment":
@@ -82,7 +78,7 @@ class DeploymentController:
         new = next((each for each in sets if _same_template(each, deployment)), None)
         old = [each for each in sets if each is not new]
         if terminating(deployment):
-            return status_writes(deployment, sets, new, now, rolling=False)
+            return _status_writes(deployment, sets, new, now, rolling=False)
         if (pause := _pause_condition(deployment, now)) is not None:
             return [pause]
         if new is not None and (step := _annotate(deployment, new, old)):
@@ -92,18 +88,18 @@ class DeploymentController:
             return [
                 *_resize(deployment, new, old),
                 *(_clean_up(deployment, old) if deployment["spec"].get("paused") else []),
-                *status_writes(deployment, sets, new, now, rolling=False, found=found),
+                *_status_writes(deployment, sets, new, now, rolling=False, found=found),
             ]
         strategy = (deployment["spec"].get("strategy") or {}).get("type", "RollingUpdate")
         if strategy == "Recreate":
             steps = _recreate(view, deployment, new, old, now)
         else:
             steps = _roll(deployment, new, old, now)
-        if not steps and complete(deployment, deployment.get("status") or {}):
+        if not steps and _complete(deployment, deployment.get("status") or {}):
             steps = _clean_up(deployment, old)
         if new is None and steps and isinstance(steps[-1], Create | Batch):
             return steps  # the creation says what happened, in the status too
-        return [*steps, *status_writes(deployment, sets, new, now, rolling=True, found=found)]
+        return [*steps, *_status_writes(deployment, sets, new, now, rolling=True, found=found)]
 
 
 def _owners(view: View, namespace: str, replica_set: Obj) -> list[str]:
@@ -133,7 +129,7 @@ def _same_template(replica_set: Obj, deployment: Obj) -> bool:
 
 def _bare(template: Obj) -> Obj:
     meta = {name: value for name, value in (template.get("metadata") or {}).items() if value}
-    meta["labels"] = {key: value for key, value in (meta.get("labels") or {}).items() if key != HASH_LABEL}
+    meta["labels"] = {key: value for key, value in (meta.get("labels") or {}).items() if key != _HASH_LABEL}
     return meta
 
 
@@ -141,7 +137,7 @@ def _bare(template: Obj) -> Obj:
 
 
 def _revision(replica_set: Obj) -> int:
-    text = annotations_of(replica_set).get(REVISION, "0")
+    text = annotations_of(replica_set).get(_REVISION, "0")
     return int(text) if text.isdigit() else 0
 
 
@@ -156,15 +152,15 @@ def _annotate(deployment: Obj, new: Obj, old: Sequence[Obj]) -> list[Write]:
     wanted = {**have, **_copied(deployment)}
     revision = _next_revision(old)
     if _revision(new) < revision:
-        if REVISION in have:
-            wanted[_HISTORY] = ",".join(filter(None, (have.get(_HISTORY, ""), have[REVISION])))
-        wanted[REVISION] = str(revision)
+        if _REVISION in have:
+            wanted[_HISTORY] = ",".join(filter(None, (have.get(_HISTORY, ""), have[_REVISION])))
+        wanted[_REVISION] = str(revision)
     min_ready_s = deployment["spec"].get("minReadySeconds", 0)
     if wanted != have or new["spec"].get("minReadySeconds", 0) != min_ready_s:
         changed = {**new, "metadata": {**new["metadata"], "annotations": wanted}}
         return [Update({**changed, "spec": {**new["spec"], "minReadySeconds": min_ready_s}})]
-    if annotations_of(deployment).get(REVISION) != have.get(REVISION):
-        shown = {**annotations_of(deployment), REVISION: have[REVISION]}
+    if annotations_of(deployment).get(_REVISION) != have.get(_REVISION):
+        shown = {**annotations_of(deployment), _REVISION: have[_REVISION]}
         metadata = {**deployment["metadata"], "annotations": shown}
         # With the status: written otherwise, an annotation would move the Deployment's generation.
         return [Update({**deployment, "metadata": metadata}, "status")]
@@ -176,7 +172,7 @@ def _copied(deployment: Obj) -> dict[str, str]:
 
 
 def _pause_condition(deployment: Obj, now: datetime) -> Write | None:
-    if not has_deadline(deployment):
+    if not _has_deadline(deployment):
         return None
     said = condition(deployment, "Progressing")
     reason = said["reason"] if said is not None else ""
@@ -186,16 +182,20 @@ def _pause_condition(deployment: Obj, now: datetime) -> Write | None:
     if paused == (reason == "DeploymentPaused"):
         return None
     what = "paused" if paused else "resumed"
-    new = progressing("Unknown", f"Deployment{what.title()}", f"Deployment is {what}", now)
+    new = _progressing("Unknown", f"Deployment{what.title()}", f"Deployment is {what}", now)
+    return _saying(deployment, new)
+
+
+def _saying(deployment: Obj, progress: Obj) -> Update:
     status = deployment.get("status") or {}
     others = [each for each in status.get("conditions") or () if each["type"] != "Progressing"]
-    return Update(with_status(deployment, {**status, "conditions": [*others, new]}), "status")
+    return Update(with_status(deployment, {**status, "conditions": [*others, progress]}), "status")
 
 
 def _found(deployment: Obj, new: Obj | None, now: datetime) -> Obj | None:
-    if new is None or not has_deadline(deployment) or condition(deployment, "Progressing") is not None:
+    if new is None or not _has_deadline(deployment) or condition(deployment, "Progressing") is not None:
         return None
-    return progressing(
+    return _progressing(
         "True", "FoundNewReplicaSet", f'Found new replica set "{new["metadata"]["name"]}"', now
     )
 
@@ -204,7 +204,7 @@ def _found(deployment: Obj, new: Obj | None, now: datetime) -> Obj | None:
 
 
 def _resized(deployment: Obj, sets: Sequence[Obj]) -> bool:
-    remembered = [annotations_of(each).get(DESIRED, "") for each in sets if replicas(each) > 0]
+    remembered = [annotations_of(each).get(_DESIRED, "") for each in sets if replicas(each) > 0]
     return any(text.isdigit() and int(text) != replicas(deployment) for text in remembered)
 
 
@@ -219,25 +219,25 @@ def _resize(deployment: Obj, new: Obj | None, old: Sequence[Obj]) -> list[Write]
         return [write for each in old if replicas(each) for write in _scale(deployment, each, 0)]
     if (deployment["spec"].get("strategy") or {}).get("type", "RollingUpdate") != "RollingUpdate":
         return []
-    sizes = proportional_sizes(deployment, active)
+    sizes = _proportional_sizes(deployment, active)
     return [write for each in active for write in _scale(deployment, each, sizes[uid_of(each)], force=True)]
 
 
 def _saturated(deployment: Obj, new: Obj) -> bool:
     wanted = replicas(deployment)
     available = (new.get("status") or {}).get("availableReplicas", 0)
-    return replicas(new) == wanted == available and annotations_of(new).get(DESIRED) == str(wanted)
+    return replicas(new) == wanted == available and annotations_of(new).get(_DESIRED) == str(wanted)
 
 
 def _roll(deployment: Obj, new: Obj | None, old: Sequence[Obj], now: datetime) -> list[Write]:
     every = [*old, *([new] if new is not None else [])]
-    size = new_size(deployment, every, new)
+    size = _new_size(deployment, every, new)
     if new is None:
         return _create(deployment, old, size, now)
     if size != replicas(new):
         return _scale(deployment, new, size)
     active = [each for each in old if replicas(each) > 0]
-    sizes = old_sizes(deployment, active, new) if active else {}
+    sizes = _old_sizes(deployment, active, new) if active else {}
     return [
         write
         for each in active
@@ -279,7 +279,7 @@ def _scale(deployment: Obj, replica_set: Obj, size: int, *, force: bool = False)
 
 def _sizes(deployment: Obj) -> dict[str, str]:
     wanted = replicas(deployment)
-    return {DESIRED: str(wanted), MAX: str(wanted + bounds(deployment).surge)}
+    return {_DESIRED: str(wanted), _MAX: str(wanted + bounds(deployment).surge)}
 
 
 def _create(deployment: Obj, old: Sequence[Obj], size: int, now: datetime) -> list[Write]:
@@ -289,7 +289,7 @@ def _create(deployment: Obj, old: Sequence[Obj], size: int, now: datetime) -> li
     digest = short_hash(template, collisions)
     name = f"{deployment['metadata']['name']}-{digest}"
     meta = template.get("metadata") or {}
-    tagged = {**(meta.get("labels") or {}), HASH_LABEL: digest}
+    tagged = {**(meta.get("labels") or {}), _HASH_LABEL: digest}
     selector = deployment["spec"]["selector"]
     replica_set: Obj = {
         "apiVersion": "apps/v1",
@@ -300,7 +300,7 @@ def _create(deployment: Obj, old: Sequence[Obj], size: int, now: datetime) -> li
             "labels": tagged,
             "annotations": {
                 **_copied(deployment),
-                REVISION: str(_next_revision(old)),
+                _REVISION: str(_next_revision(old)),
                 **_sizes(deployment),
             },
             "ownerReferences": [owner_reference(deployment)],
@@ -309,7 +309,7 @@ def _create(deployment: Obj, old: Sequence[Obj], size: int, now: datetime) -> li
             "replicas": size,
             "selector": {
                 **selector,
-                "matchLabels": {**(selector.get("matchLabels") or {}), HASH_LABEL: digest},
+                "matchLabels": {**(selector.get("matchLabels") or {}), _HASH_LABEL: digest},
             },
             "template": {**template, "metadata": {**meta, "labels": tagged}},
         },
@@ -319,17 +319,14 @@ def _create(deployment: Obj, old: Sequence[Obj], size: int, now: datetime) -> li
 
     def refused(error: ApiError) -> list[Write]:
         if error.reason == "AlreadyExists":
-            # Somebody else's ReplicaSet has this name: another hash is tried.
+            # A ReplicaSet of another owner has this name: another hash is tried.
             return [Update(with_status(deployment, {**status, "collisionCount": collisions + 1}), "status")]
         said = f'Failed to create new replica set "{name}": {error.message}'
         writes: list[Write] = [Emit(deployment, "ReplicaSetCreateError", said, _COMPONENT, "Warning")]
         before = condition(deployment, "Progressing")
-        if has_deadline(deployment) and (before is None or before["reason"] != "ReplicaSetCreateError"):
-            failed = progressing("False", "ReplicaSetCreateError", said, now)
-            others = [each for each in status.get("conditions") or () if each["type"] != "Progressing"]
-            writes.append(
-                Update(with_status(deployment, {**status, "conditions": [*others, failed]}), "status")
-            )
+        if _has_deadline(deployment) and (before is None or before["reason"] != "ReplicaSetCreateError"):
+            failed = _progressing("False", "ReplicaSetCreateError", said, now)
+            writes.append(_saying(deployment, failed))
         return writes
 
     def created(_: Obj) -> list[Write]:
@@ -337,16 +334,13 @@ def _create(deployment: Obj, old: Sequence[Obj], size: int, now: datetime) -> li
         if size > 0:
             said = f"Scaled up replica set {name} from 0 to {size}"
             writes.append(Emit(deployment, "ScalingReplicaSet", said, _COMPONENT))
-        if has_deadline(deployment):
+        if _has_deadline(deployment):
             said = f'Created new replica set "{name}"'
-            begun = progressing("True", "NewReplicaSetCreated", said, now)
+            begun = _progressing("True", "NewReplicaSetCreated", said, now)
             before = condition(deployment, "Progressing")
             if before is not None and before["status"] == "True":
                 begun["lastTransitionTime"] = before["lastTransitionTime"]
-            others = [each for each in status.get("conditions") or () if each["type"] != "Progressing"]
-            writes.append(
-                Update(with_status(deployment, {**status, "conditions": [*others, begun]}), "status")
-            )
+            writes.append(_saying(deployment, begun))
         return writes
 
     return [Batch([Create(replica_set, created)], refused)]
@@ -365,3 +359,279 @@ def _clean_up(deployment: Obj, old: Sequence[Obj]) -> list[Write]:
         and not (each.get("status") or {}).get("replicas", 0)
         and each["metadata"].get("generation", 0) <= (each.get("status") or {}).get("observedGeneration", 0)
     ]
+
+
+# What a Deployment says of itself: counts, Available, Progressing; what `kubectl rollout status` reads
+
+# progressDeadlineSeconds with this value means: never give up.
+_NEVER = 2**31 - 1
+
+
+def _has_deadline(deployment: Obj) -> bool:
+    """Whether the rollout is watched for progress at all."""
+    return deployment["spec"].get("progressDeadlineSeconds") not in (None, _NEVER)
+
+
+def _complete(deployment: Obj, status: Obj) -> bool:
+    """Whether all pods are of the newest template and available, and no other is left."""
+    wanted = replicas(deployment)
+    return bool(
+        status.get("updatedReplicas", 0) == wanted
+        and status.get("replicas", 0) == wanted
+        and status.get("availableReplicas", 0) == wanted
+        and status.get("observedGeneration", 0) >= deployment["metadata"].get("generation", 0)
+    )
+
+
+def _progressing(status: str, reason: str, message: str, now: datetime) -> Obj:
+    """A Progressing condition as of now."""
+    return _condition("Progressing", status, reason, message, now)
+
+
+def _status_writes(
+    deployment: Obj,
+    every: Sequence[Obj],
+    new: Obj | None,
+    now: datetime,
+    *,
+    rolling: bool,
+    found: Obj | None = None,
+) -> list[Write]:
+    """The status update, if anything changed, and when to look for missing progress again.
+
+    `rolling` is whether progress is judged (not while paused or resized); `found` is a Progressing
+    condition to start from, when the rollout has only just begun.
+    """
+    old = deployment.get("status") or {}
+    status = _counts(deployment, every, new, now)
+    if found is not None:
+        status["conditions"] = _set(status["conditions"], found)
+    if rolling:
+        status["conditions"] = _judge(deployment, status, new, now)
+        status["conditions"] = _failures(status["conditions"], every, new)
+    if not status["conditions"]:
+        del status["conditions"]
+    if status != old:
+        return [Update(with_status(deployment, status), "status")]
+    if rolling and (at := _deadline(deployment, status)) is not None:
+        return [Again(max(at, now + timedelta(seconds=1)))]
+    return []
+
+
+def _counts(deployment: Obj, every: Sequence[Obj], new: Obj | None, now: datetime) -> Obj:
+    statuses = [each.get("status") or {} for each in every]
+    available = sum(status.get("availableReplicas", 0) for status in statuses)
+    asked = sum(replicas(each) for each in every)
+    counts = {
+        "replicas": sum(status.get("replicas", 0) for status in statuses),
+        "updatedReplicas": (new.get("status") or {}).get("replicas", 0) if new is not None else 0,
+        "readyReplicas": sum(status.get("readyReplicas", 0) for status in statuses),
+        "availableReplicas": available,
+        "unavailableReplicas": max(0, asked - available),
+    }
+    old = deployment.get("status") or {}
+    status: Obj = {
+        "observedGeneration": deployment["metadata"].get("generation", 0),
+        **{name: count for name, count in counts.items() if count},
+        "terminatingReplicas": sum(status.get("terminatingReplicas", 0) for status in statuses),
+    }
+    if old.get("collisionCount"):
+        status["collisionCount"] = old["collisionCount"]
+    enough = available >= replicas(deployment) - bounds(deployment).unavailable
+    status["conditions"] = _set(
+        old.get("conditions") or [],
+        _condition(
+            "Available",
+            "True" if enough else "False",
+            "MinimumReplicasAvailable" if enough else "MinimumReplicasUnavailable",
+            f"Deployment {'has' if enough else 'does not have'} minimum availability.",
+            now,
+        ),
+    )
+    return status
+
+
+def _judge(deployment: Obj, status: Obj, new: Obj | None, now: datetime) -> list[Obj]:
+    conditions: list[Obj] = status["conditions"]
+    if not _has_deadline(deployment):
+        return [each for each in conditions if each["type"] != "Progressing"]
+    current = condition(deployment, "Progressing")
+    settled = current is not None and current["reason"] == "NewReplicaSetAvailable"
+    if settled and status.get("replicas", 0) == status.get("updatedReplicas", 0):
+        return conditions
+    name = deployment["metadata"]["name"]
+    who = f'Deployment "{name}"' if new is None else f'ReplicaSet "{new["metadata"]["name"]}"'
+    if _complete(deployment, status):
+        said = _progressing("True", "NewReplicaSetAvailable", f"{who} has successfully progressed.", now)
+        return _set(conditions, said)
+    if _moved(deployment.get("status") or {}, status):
+        said = _progressing("True", "ReplicaSetUpdated", f"{who} is progressing.", now)
+        if current is not None and current["status"] == "True":
+            said["lastTransitionTime"] = current["lastTransitionTime"]
+        # Unlike other conditions it is renewed with the same reason: its time is the proof of progress.
+        return [*(each for each in conditions if each["type"] != "Progressing"), said]
+    at = _deadline(deployment, status)
+    if at is not None and at < now:
+        said = _progressing("False", "ProgressDeadlineExceeded", f"{who} has timed out progressing.", now)
+        return _set(conditions, said)
+    return conditions
+
+
+def _moved(old: Obj, new: Obj) -> bool:
+    def stale(status: Obj) -> int:
+        return int(status.get("replicas", 0)) - int(status.get("updatedReplicas", 0))
+
+    return stale(new) < stale(old) or any(
+        new.get(name, 0) > old.get(name, 0)
+        for name in ("updatedReplicas", "readyReplicas", "availableReplicas")
+    )
+
+
+def _deadline(deployment: Obj, status: Obj) -> datetime | None:
+    # When the rollout counts as stuck unless something moves; None: not watched, done, or stuck already.
+    if not _has_deadline(deployment) or _complete(deployment, status):
+        return None
+    said = next((each for each in status.get("conditions") or () if each["type"] == "Progressing"), None)
+    if said is None or said["reason"] in ("NewReplicaSetAvailable", "ProgressDeadlineExceeded"):
+        return None
+    return parse_time(said["lastUpdateTime"]) + timedelta(
+        seconds=deployment["spec"]["progressDeadlineSeconds"]
+    )
+
+
+def _failures(conditions: list[Obj], every: Sequence[Obj], new: Obj | None) -> list[Obj]:
+    for each in (*([new] if new is not None else []), *every):
+        failure = condition(each, "ReplicaFailure")
+        if failure is not None:
+            return _set(conditions, {**failure, "lastUpdateTime": failure["lastTransitionTime"]})
+    return [each for each in conditions if each["type"] != "ReplicaFailure"]
+
+
+def _condition(kind: str, status: str, reason: str, message: str, now: datetime) -> Obj:
+    return new_condition(kind, status, reason, message, now, lastUpdateTime=stamp(now))
+
+
+def _set(conditions: Sequence[Obj], new: Obj) -> list[Obj]:
+    # Same status and reason: the old one stays as it is. A changed one moves to the end.
+    for old in conditions:
+        if old["type"] == new["type"]:
+            if old["status"] == new["status"] and old["reason"] == new["reason"]:
+                return list(conditions)
+            if old["status"] == new["status"]:
+                new = {**new, "lastTransitionTime": old["lastTransitionTime"]}
+    return [*(each for each in conditions if each["type"] != new["type"]), new]
+
+
+# The arithmetic of a rollout. Percentages of surge round up and of unavailability down; when both end at
+# zero, one may be unavailable, because otherwise nothing could ever move.
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How many pods above the desired number may exist, and how many of it may be missing."""
+
+    surge: int
+    unavailable: int
+
+
+def bounds(deployment: Obj) -> Bounds:
+    """The bounds of a rolling update; a Recreate strategy has none of either."""
+    strategy = deployment["spec"].get("strategy") or {}
+    if strategy.get("type", "RollingUpdate") != "RollingUpdate":
+        return Bounds(0, 0)
+    rolling = strategy.get("rollingUpdate") or {}
+    desired = replicas(deployment)
+    surge = scaled(rolling.get("maxSurge", "25%"), desired, up=True)
+    unavailable = scaled(rolling.get("maxUnavailable", "25%"), desired, up=False)
+    if surge == 0 and unavailable == 0:
+        unavailable = 1
+    return Bounds(surge, min(unavailable, desired))
+
+
+def _new_size(deployment: Obj, every: Sequence[Obj], new: Obj | None) -> int:
+    """How large the new ReplicaSet may be now."""
+    desired, held = replicas(deployment), 0 if new is None else replicas(new)
+    strategy = (deployment["spec"].get("strategy") or {}).get("type", "RollingUpdate")
+    if strategy == "Recreate" or held >= desired:
+        return desired
+    room = desired + bounds(deployment).surge - sum(replicas(each) for each in every)
+    return held + max(0, min(room, desired - held))
+
+
+def _old_sizes(deployment: Obj, old: Sequence[Obj], new: Obj) -> dict[str, int]:
+    """New sizes of old ReplicaSets (oldest first), by uid: only those that shrink.
+
+    Pods that are not available go first, wherever they are: that costs no availability. Then as
+    many available ones as there are beyond the minimum.
+    """
+    sizes = {each["metadata"]["uid"]: replicas(each) for each in old}
+    before = dict(sizes)
+    minimum = replicas(deployment) - bounds(deployment).unavailable
+    new_unavailable = replicas(new) - _available(new)
+    budget = sum(sizes.values()) + replicas(new) - minimum - new_unavailable
+    if budget <= 0:
+        return {}
+    for each in old:
+        uid = each["metadata"]["uid"]
+        unhealthy = min(budget, sizes[uid] - _available(each))
+        if unhealthy > 0:
+            sizes[uid] -= unhealthy
+            budget -= unhealthy
+    spare = sum(_available(each) for each in (*old, new)) - minimum
+    for each in old:
+        uid = each["metadata"]["uid"]
+        shrink = min(sizes[uid], spare)
+        if shrink > 0:
+            sizes[uid] -= shrink
+            spare -= shrink
+    return {uid: size for uid, size in sizes.items() if size != before[uid]}
+
+
+def _proportional_sizes(deployment: Obj, active: Sequence[Obj]) -> dict[str, int]:
+    """Sizes by uid when a Deployment is resized in mid-rollout: all ReplicaSets in proportion.
+
+    Growing prefers larger and then newer ones, shrinking larger and then older ones; what rounding
+    leaves over goes to the largest.
+    """
+    desired = replicas(deployment)
+    allowed = desired + bounds(deployment).surge if desired > 0 else 0
+    change = allowed - sum(replicas(each) for each in active)
+    ordered = sorted(active, key=_age, reverse=change > 0)
+    ordered.sort(key=replicas, reverse=True)
+    sizes, changed = {}, 0
+    for each in ordered:
+        part = _part(deployment, each, change, changed)
+        sizes[each["metadata"]["uid"]] = replicas(each) + part
+        changed += part
+    if ordered and change != 0:
+        largest = ordered[0]["metadata"]["uid"]
+        sizes[largest] = max(0, sizes[largest] + change - changed)
+    return sizes
+
+
+def _part(deployment: Obj, each: Obj, change: int, changed: int) -> int:
+    size = replicas(each)
+    if size == 0 or change in (0, changed):
+        return 0
+    if replicas(deployment) == 0:
+        wish = -size
+    else:
+        now = replicas(deployment) + bounds(deployment).surge
+        before = annotations_of(each).get(_MAX, "")
+        base = int(before) if before.isdigit() and int(before) > 0 else _total(deployment)
+        # Half a replica is rounded away from zero.
+        wish = 0 if base == 0 else (2 * size * now + base) // (2 * base) - size
+    left = change - changed
+    return min(wish, left) if change > 0 else max(wish, left)
+
+
+def _total(deployment: Obj) -> int:
+    return int((deployment.get("status") or {}).get("replicas", 0))
+
+
+def _available(each: Obj) -> int:
+    return int((each.get("status") or {}).get("availableReplicas", 0))
+
+
+def _age(each: Obj) -> tuple[str, str]:
+    return each["metadata"].get("creationTimestamp") or "", each["metadata"]["name"]

@@ -5,25 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
-from fairlead.world.controllers.objects import (
+from fairlead.world.controllers.writes import Obj, Update, View, Write, status_writes
+from fairlead.world.objects import (
     condition,
     controller_of,
     is_ready,
     key_of,
     labels_of,
     namespace_of,
+    new_condition,
     parse_time,
+    scaled,
     selects,
     split_key,
-    stamp,
     terminating,
     with_condition,
     with_status,
 )
-from fairlead.world.controllers.rollout import scaled
-from fairlead.world.controllers.writes import Again, Obj, Update, View, Write
-
-__all__ = ["DisruptionController", "desired_healthy"]
 
 # An eviction that was allowed but not followed by the pod's deletion is forgotten after this.
 _FORGET = timedelta(minutes=2)
@@ -89,12 +87,8 @@ class DisruptionController:
             "expectedPods": expected,
             "conditions": _conditions(budget, allowed, now),
         }
-        writes: list[Write] = [] if status == old else [Update(with_status(budget, status), "status")]
-        if going:
-            writes.append(
-                Again(min(parse_time(at) for at in going.values()) + _FORGET + timedelta(seconds=1))
-            )
-        return writes
+        forgotten = [parse_time(at) + _FORGET + timedelta(seconds=1) for at in going.values()]
+        return status_writes(budget, status, forgotten)
 
 
 def desired_healthy(spec: Obj, expected: int) -> int:
@@ -153,14 +147,8 @@ def _conditions(budget: Obj, allowed: int, now: datetime, problem: str = "") -> 
         value, reason = "False", "SyncFailed"
     else:
         value, reason = ("True", "SufficientPods") if allowed > 0 else ("False", "InsufficientPods")
-    new: Obj = {
-        "type": "DisruptionAllowed",
-        "status": value,
-        "observedGeneration": budget["metadata"].get("generation", 0),
-        "lastTransitionTime": stamp(now),
-        "reason": reason,
-        "message": problem,
-    }
+    generation = budget["metadata"].get("generation", 0)
+    new = new_condition("DisruptionAllowed", value, reason, problem, now, observedGeneration=generation)
     return with_condition((budget.get("status") or {}).get("conditions") or [], new)
 
 

@@ -7,32 +7,35 @@ creations and deletions bring the controller back here anyway.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from fairlead.errors import ApiError
-from fairlead.world.controllers.claims import claim_pods, owners_of_pod
-from fairlead.world.controllers.deletion_order import by_deletion_order
-from fairlead.world.controllers.objects import (
+from fairlead.kube.template import pod_from_template
+from fairlead.world.controllers.workload_pods import (
+    by_deletion_order,
+    claim_pods,
+    creation,
+    deleted,
+    keys_of,
+    refusal,
+    slow_start,
+)
+from fairlead.world.controllers.writes import Batch, Delete, Obj, View, Write, status_writes
+from fairlead.world.objects import (
     available_at,
     condition,
     controller_of,
     is_active,
     is_ready,
-    key_of,
     labels_of,
-    pod_from_template,
+    new_condition,
     split_key,
-    stamp,
     terminating,
-    with_status,
 )
-from fairlead.world.controllers.writes import Again, Batch, Create, Delete, Emit, Obj, Update, View, Write
-
-__all__ = ["BURST", "ReplicaSetController", "slow_start"]
 
 # At most this many creations or deletions in one go.
-BURST = 500
+_BURST = 500
 
 _COMPONENT = "replicaset-controller"
 
@@ -45,10 +48,7 @@ class ReplicaSetController:
 
     def keys(self, view: View, kind: str, old: Obj | None, new: Obj | None, now: datetime) -> Iterable[str]:
         """The ReplicaSet itself; of a pod, its owner before and after."""
-        if kind == "ReplicaSet":
-            item = new or old
-            return [key_of(item)] if item else []
-        return [*owners_of_pod(view, "ReplicaSet", new), *owners_of_pod(view, "ReplicaSet", old)]
+        return keys_of(view, "ReplicaSet", kind, old, new)
 
     def reconcile(self, view: View, key: str, now: datetime) -> list[Write]:
         """Adopt or release, then create or delete, then say how far it is."""
@@ -62,37 +62,19 @@ class ReplicaSetController:
         if terminating(owner) or missing == 0:
             return [*writes, *_say(owner, active, leaving, now)]
         if missing > 0:
-            return [*writes, *_create(owner, min(missing, BURST), active, leaving, now)]
-        return [*writes, *_give_up(view, owner, active, min(-missing, BURST), now)]
-
-
-def slow_start(creations: Sequence[Create], otherwise: Callable[[ApiError], Sequence[Write]]) -> list[Batch]:
-    """The creations in batches of 1, 2, 4, …, each reporting failure as `otherwise` says.
-
-    >>> [len(batch.writes) for batch in slow_start([Create({})] * 10, lambda error: [])]
-    [1, 2, 4, 3]
-    """
-    batches = []
-    done, size = 0, 1
-    while done < len(creations):
-        batches.append(Batch(creations[done : done + size], otherwise))
-        done += size
-        size *= 2
-    return batches
+            return [*writes, *_create(owner, min(missing, _BURST), active, leaving, now)]
+        return [*writes, *_give_up(view, owner, active, min(-missing, _BURST), now)]
 
 
 def _create(owner: Obj, missing: int, active: Sequence[Obj], leaving: int, now: datetime) -> list[Write]:
-    def created(pod: Obj) -> list[Write]:
-        return [Emit(owner, "SuccessfulCreate", f"Created pod: {pod['metadata']['name']}", _COMPONENT)]
-
     def refused(error: ApiError) -> list[Write]:
         return [
-            Emit(owner, "FailedCreate", f"Error creating: {error.message}", _COMPONENT, "Warning"),
-            *_say(owner, active, leaving, now, failure=("FailedCreate", error.message)),
+            refusal(owner, error, _COMPONENT),
+            *_say(owner, active, leaving, now, failure=error),
         ]
 
     pod = pod_from_template(owner["spec"]["template"], owner)
-    return [*slow_start([Create(pod, created)] * missing, refused)]
+    return [*slow_start([creation(owner, pod, _COMPONENT)] * missing, refused)]
 
 
 def _give_up(view: View, owner: Obj, active: Sequence[Obj], surplus: int, now: datetime) -> list[Write]:
@@ -101,10 +83,7 @@ def _give_up(view: View, owner: Obj, active: Sequence[Obj], surplus: int, now: d
     )
     return [
         Batch([Delete(pod) for pod in chosen]),
-        *(
-            Emit(owner, "SuccessfulDelete", f"Deleted pod: {pod['metadata']['name']}", _COMPONENT)
-            for pod in chosen
-        ),
+        *(deleted(owner, pod, _COMPONENT) for pod in chosen),
     ]
 
 
@@ -125,13 +104,12 @@ def _say(
     active: Sequence[Obj],
     leaving: int,
     now: datetime,
-    failure: tuple[str, str] | None = None,
+    failure: ApiError | None = None,
 ) -> list[Write]:
     min_ready_s = owner["spec"].get("minReadySeconds", 0)
     wanted = (owner["spec"]["template"].get("metadata") or {}).get("labels") or {}
     times = [at for pod in active if (at := available_at(pod, min_ready_s)) is not None]
     later = [at for at in times if at > now]
-    old = owner.get("status") or {}
     counts = {
         "replicas": len(active),
         "fullyLabeledReplicas": sum(1 for pod in active if wanted.items() <= labels_of(pod).items()),
@@ -148,22 +126,11 @@ def _say(
         },
         "observedGeneration": owner["metadata"].get("generation", 0),
     }
-    conditions = [c for c in old.get("conditions") or () if c["type"] != "ReplicaFailure"]
+    said = (owner.get("status") or {}).get("conditions") or ()
+    conditions = [each for each in said if each["type"] != "ReplicaFailure"]
     if failure is not None:
-        known = condition(owner, "ReplicaFailure")
-        conditions.append(
-            known
-            or {
-                "type": "ReplicaFailure",
-                "status": "True",
-                "lastTransitionTime": stamp(now),
-                "reason": failure[0],
-                "message": failure[1],
-            }
-        )
+        new = new_condition("ReplicaFailure", "True", "FailedCreate", failure.message, now)
+        conditions.append(condition(owner, "ReplicaFailure") or new)
     if conditions:
         status["conditions"] = conditions
-    writes: list[Write] = [Update(with_status(owner, status), "status")] if status != old else []
-    if later:
-        writes.append(Again(min(later)))
-    return writes
+    return status_writes(owner, status, later)

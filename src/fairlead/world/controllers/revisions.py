@@ -5,19 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fairlead.world.controllers.objects import (
-    annotations_of,
-    labels_of,
-    namespace_of,
-    owner_reference,
-    short_hash,
-    uid_of,
-)
+from fairlead.kube.template import owner_reference
+from fairlead.kube.workloads import REVISION_LABEL
 from fairlead.world.controllers.writes import Create, Delete, Obj, Patch, View, Write
+from fairlead.world.objects import annotations_of, labels_of, namespace_of, short_hash, uid_of
 
-__all__ = ["REVISION_LABEL", "revisions_of", "settle", "template_of", "truncate"]
-
-REVISION_LABEL = "controller-revision-hash"
 _HASH = "controller.kubernetes.io/hash"
 
 
@@ -66,7 +58,7 @@ def template_of(revision: Obj) -> Obj:
 
 
 def truncate(owner: Obj, revisions: Sequence[Obj], live: Sequence[str], pods: Sequence[Obj]) -> list[Write]:
-    """Deletions of revisions that nobody uses, beyond the history limit, oldest first."""
+    """Deletions of unused revisions, beyond the history limit, oldest first."""
     used = {*live, *(labels_of(pod).get(REVISION_LABEL, "") for pod in pods)}
     idle = [each for each in revisions if each["metadata"]["name"] not in used]
     limit = owner["spec"].get("revisionHistoryLimit", 10)

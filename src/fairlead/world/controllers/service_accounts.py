@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from fairlead.world.controllers.objects import namespace_of
 from fairlead.world.controllers.writes import Create, Obj, View, Write
-
-__all__ = ["NamespaceFurnisher"]
+from fairlead.world.objects import namespace_of
 
 _CA = "kube-root-ca.crt"
 

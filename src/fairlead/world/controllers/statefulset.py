@@ -12,25 +12,21 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from fairlead.errors import ApiError
-from fairlead.world.controllers.claims import claim_pods, owners_of_pod
-from fairlead.world.controllers.objects import (
+from fairlead.kube.template import pod_from_template
+from fairlead.kube.workloads import REVISION_LABEL
+from fairlead.world.controllers.revisions import revisions_of, settle, template_of, truncate
+from fairlead.world.controllers.workload_pods import claim_pods, keys_of, slow_start
+from fairlead.world.controllers.writes import Create, Delete, Emit, Obj, View, Write, status_writes
+from fairlead.world.objects import (
     available_at,
     finished,
     is_ready,
-    key_of,
     labels_of,
     namespace_of,
-    pod_from_template,
+    replicas,
     split_key,
     terminating,
-    with_status,
 )
-from fairlead.world.controllers.replicaset import slow_start
-from fairlead.world.controllers.revisions import REVISION_LABEL, revisions_of, settle, template_of, truncate
-from fairlead.world.controllers.rollout import replicas
-from fairlead.world.controllers.writes import Again, Create, Delete, Emit, Obj, Update, View, Write
-
-__all__ = ["INDEX_LABEL", "StatefulSetController"]
 
 INDEX_LABEL = "apps.kubernetes.io/pod-index"
 _NAME_LABEL = "statefulset.kubernetes.io/pod-name"
@@ -45,12 +41,9 @@ class StatefulSetController:
 
     def keys(self, view: View, kind: str, old: Obj | None, new: Obj | None, now: datetime) -> Iterable[str]:
         """The StatefulSet; of a pod or revision, its owner."""
-        if kind == "StatefulSet":
-            item = new or old
-            return [key_of(item)] if item else []
         if kind == "ControllerRevision" and new is None:
             return []
-        return [*owners_of_pod(view, "StatefulSet", new), *owners_of_pod(view, "StatefulSet", old)]
+        return keys_of(view, "StatefulSet", kind, old, new)
 
     def reconcile(self, view: View, key: str, now: datetime) -> list[Write]:
         """The next thing to do for one ordinal, or for all that may go at once."""
@@ -120,9 +113,7 @@ class _Look:
         }
         if old.get("conditions"):
             status["conditions"] = old["conditions"]
-        writes: list[Write] = [] if status == old else [Update(with_status(self.owner, status), "status")]
-        later = [at for at in times if at > self.now]
-        return [*writes, Again(min(later))] if later else writes
+        return status_writes(self.owner, status, [at for at in times if at > self.now])
 
 
 def _steps(view: View, look: _Look) -> list[Write]:

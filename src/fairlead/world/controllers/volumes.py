@@ -13,7 +13,8 @@ from datetime import datetime
 from typing import Any
 
 from fairlead.kube.quantity import nano
-from fairlead.world.controllers.objects import (
+from fairlead.world.controllers.writes import Create, Delete, Obj, Patch, View, Write
+from fairlead.world.objects import (
     annotations_of,
     key_of,
     labels_of,
@@ -23,9 +24,6 @@ from fairlead.world.controllers.objects import (
     terminating,
     uid_of,
 )
-from fairlead.world.controllers.writes import Create, Delete, Obj, Patch, View, Write
-
-__all__ = ["PROVISIONER", "EphemeralVolumeController", "VolumeController"]
 
 PROVISIONER = "fairlead.dev/world"
 
@@ -42,7 +40,7 @@ class VolumeController:
     watches = ("PersistentVolumeClaim", "PersistentVolume", "StorageClass")
 
     def keys(self, view: View, kind: str, old: Obj | None, new: Obj | None, now: datetime) -> Iterable[str]:
-        """The claim or volume and who it points at; a new volume or class may suit any waiting claim."""
+        """The claim or volume and what it points at; a new volume or class may suit any waiting claim."""
         item = new or old
         assert item is not None
         if kind == "PersistentVolumeClaim":
@@ -110,11 +108,7 @@ def _claim(view: View, claim: Obj) -> list[Write]:
     wanted = claim["spec"].get("volumeName")
     if wanted:
         volume = view.get("PersistentVolume", "", wanted)
-        if volume is None:
-            lost = _COMPLETED in annotations_of(claim)
-            return _phase(claim, "Lost" if lost else "Pending")
-        held = volume["spec"].get("claimRef")
-        if held and not _points_at(held, claim):
+        if volume is None or (volume["spec"].get("claimRef") and not _meant_for(volume, claim)):
             return _phase(claim, "Lost" if _COMPLETED in annotations_of(claim) else "Pending")
         return _bind(claim, volume)
     volume = next((each for each in view.all("PersistentVolume") if _meant_for(each, claim)), None)
@@ -146,18 +140,11 @@ def _volume(view: View, volume: Obj) -> list[Write]:
 def _bind(claim: Obj, volume: Obj) -> list[Write]:
     # Each of the four halves is written only where it is missing: a start over finishes the rest.
     meta = claim["metadata"]
-    reference = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "namespace": meta["namespace"],
-        "name": meta["name"],
-        "uid": meta["uid"],
-    }
     writes: list[Write] = []
     held = volume["spec"].get("claimRef")
     if not held or held.get("uid") != meta["uid"]:
         marks = {} if held else {"metadata": {"annotations": {_BY_US: "yes"}}}
-        writes.append(Patch(volume, {**marks, "spec": {"claimRef": reference}}))
+        writes.append(Patch(volume, {**marks, "spec": {"claimRef": _reference(claim)}}))
     writes += _phase(volume, "Bound")
     name = volume["metadata"]["name"]
     if claim["spec"].get("volumeName") != name or _COMPLETED not in annotations_of(claim):
@@ -179,15 +166,18 @@ def _phase(item: Obj, phase: str) -> list[Write]:
     return [Patch(item, {"status": {"phase": phase}}, "status")]
 
 
-def _points_at(reference: Obj, claim: Obj) -> bool:
+def _reference(claim: Obj) -> Obj:
     meta = claim["metadata"]
-    same = (reference["namespace"], reference["name"]) == (meta["namespace"], meta["name"])
-    return same and reference.get("uid") in (None, "", meta["uid"])
+    whose = {field: meta[field] for field in ("namespace", "name", "uid")}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **whose}
 
 
 def _meant_for(volume: Obj, claim: Obj) -> bool:
-    held = volume["spec"].get("claimRef")
-    return bool(held) and _points_at(held, claim)
+    held, wanted = volume["spec"].get("claimRef"), _reference(claim)
+    return bool(held) and all(
+        held.get(field) == wanted[field] or (field == "uid" and not held.get(field))
+        for field in ("namespace", "name", "uid")
+    )
 
 
 def _smallest(view: View, claim: Obj) -> Obj | None:
@@ -239,13 +229,7 @@ def _provide(view: View, claim: Obj, storage_class: Obj | None, *, waits: bool) 
             "storageClassName": spec.get("storageClassName"),
             "volumeMode": spec.get("volumeMode") or "Filesystem",
             "csi": {"driver": PROVISIONER, "volumeHandle": name},
-            "claimRef": {
-                "apiVersion": "v1",
-                "kind": "PersistentVolumeClaim",
-                "namespace": meta["namespace"],
-                "name": meta["name"],
-                "uid": meta["uid"],
-            },
+            "claimRef": _reference(claim),
         },
     }
     home = view.get("Node", "", node) if node else None

@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any, Literal, Protocol
 
 from fairlead.errors import ApiError
+from fairlead.world.objects import Obj, with_status
 
 __all__ = [
     "Again",
@@ -28,10 +29,8 @@ __all__ = [
     "Update",
     "View",
     "Write",
+    "status_writes",
 ]
-
-# A Kubernetes object as plain data. Whoever holds one must not change it: the store shares them.
-Obj = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +106,15 @@ class Again:
 
 
 Write = Create | Update | Patch | Delete | Bind | Emit | Batch | Again
+
+
+def status_writes(obj: Obj, status: Obj, looks: Iterable[datetime] = ()) -> list[Write]:
+    """The object's status, if it changed, and another look at the earliest of `looks`."""
+    writes: list[Write] = []
+    if status != (obj.get("status") or {}):
+        writes.append(Update(with_status(obj, status), "status"))
+    first = min(looks, default=None)
+    return writes if first is None else [*writes, Again(first)]
 
 
 class View(Protocol):

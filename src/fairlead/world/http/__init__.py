@@ -3,7 +3,6 @@
 Transport only: paths, parameters, content types, streams. What a verb *does* is `fairlead.world.api`.
 """
 
-from fairlead.world.http.kubeconfig import write_kubeconfig
-from fairlead.world.http.server import Server, serve
+from fairlead.world.http.server import Server, serve, write_kubeconfig
 
 __all__ = ["Server", "serve", "write_kubeconfig"]

@@ -14,11 +14,9 @@ from typing import Any
 
 import msgspec
 
-from fairlead.world.answers import bad_request
+from fairlead.world.api_errors import bad_request
+from fairlead.world.objects import micro_stamp, stamp
 from fairlead.world.schema.types import Field, table
-from fairlead.world.timestamps import micro_stamp, stamp
-
-__all__ = ["decode_protobuf"]
 
 Object = dict[str, Any]
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import base64
 import ssl
+from pathlib import Path
 from types import TracebackType
 
+import yaml
 from aiohttp import web
 
 from fairlead.world.admission import Admitter
 from fairlead.world.api import Api
 from fairlead.world.http.handler import MAX_BODY, Handler
 from fairlead.world.http.webhooks import Webhooks
-
-__all__ = ["Server", "serve"]
 
 _LEAVE_S = 2.0
 
@@ -72,3 +73,23 @@ async def serve(
     actual = runner.addresses[0][1]
     scheme = "https" if tls else "http"
     return Server(runner, handler, f"{scheme}://{host}:{actual}", webhooks)
+
+
+def write_kubeconfig(
+    path: Path, address: str, *, token: str = "", ca_pem: bytes = b"", name: str = "fairlead"
+) -> Path:
+    """Write a kubeconfig that points to `address` and return its path; readable by the owner alone."""
+    cluster: dict[str, str] = {"server": address}
+    if ca_pem:
+        cluster["certificate-authority-data"] = base64.b64encode(ca_pem).decode()
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": name, "cluster": cluster}],
+        "users": [{"name": name, "user": {"token": token} if token else {}}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name, "namespace": "default"}}],
+        "current-context": name,
+    }
+    path.touch(mode=0o600)
+    path.write_text(yaml.safe_dump(config, sort_keys=False))
+    return path

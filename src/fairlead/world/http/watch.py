@@ -17,16 +17,13 @@ import msgspec
 from aiohttp import web
 
 from fairlead.errors import Gone
-from fairlead.world.answers import status_of
-from fairlead.world.http.negotiation import Representation
-from fairlead.world.http.present import metadata_only, shown, shown_table
-from fairlead.world.http.targets import Target
-from fairlead.world.listing import Listing
+from fairlead.world.api_errors import status_of
+from fairlead.world.http.representation import shown, shown_table
+from fairlead.world.http.request import Representation, Target
+from fairlead.world.listing import Listing, Selection
 from fairlead.world.schema.resources import Resource
-from fairlead.world.selection import Selection
 from fairlead.world.store import Change, Object, Store
-
-__all__ = ["Bell", "WatchRequest", "stream"]
+from fairlead.world.tables import metadata_only
 
 _BATCH = 512 * 1024  # bytes of frames put on the wire at once
 
@@ -61,7 +58,7 @@ class Bell:
         return True
 
     def close(self) -> None:
-        """Stop listening and wake everybody to leave."""
+        """Stop listening and end all watches."""
         self.closed = True
         self._stop()
         for event in self._events.values():
@@ -126,7 +123,7 @@ async def stream(
                 await bell.wait(resource, min(left, max(mark_at - loop.time(), 0.0)))
         await response.write_eof()
     except (ConnectionResetError, ConnectionError):
-        pass  # the client left; there is nobody to tell
+        pass  # the client left; there is no receiver
     return response
 
 

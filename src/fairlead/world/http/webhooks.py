@@ -10,8 +10,10 @@ from __future__ import annotations
 import base64
 import binascii
 import io
+import re
 import ssl
 from collections.abc import Callable
+from typing import Any
 
 import aiohttp
 import msgspec
@@ -21,21 +23,17 @@ from fairlead.errors import ApiError, FairleadError
 from fairlead.kube.decode import convert
 from fairlead.kube.selectors import LabelSelector, matches
 from fairlead.world.admission import AdmissionRequest
-from fairlead.world.answers import internal
 from fairlead.world.api import Api
-from fairlead.world.http.match_conditions import holds
-from fairlead.world.patches.json_patch import json_patch
+from fairlead.world.api_errors import internal
+from fairlead.world.discovery import SUB_KINDS
+from fairlead.world.patches import json_patch
 from fairlead.world.schema.resources import MUTATING_WEBHOOKS, NAMESPACES
 from fairlead.world.store import Object
-
-__all__ = ["ServiceResolver", "Webhooks"]
 
 log = structlog.get_logger(__name__)
 
 ServiceResolver = Callable[[str, str, int], str | None]
 """(namespace, name, port) → ``host:port`` to connect to, None when there is no such service."""
-
-_SUB_KINDS = {"binding": ("", "v1", "Binding"), "eviction": ("policy", "v1", "Eviction")}
 
 
 class _Failed(FairleadError):  # noqa: N818 (a webhook failed; its policy decides what that means)
@@ -70,7 +68,7 @@ class Webhooks:
                 item = await self._ask(hook, request, item)
                 asked.append((hook, item))
         for hook, left in asked[:-1]:
-            # Somebody changed the object after this one had seen it.
+            # A later webhook changed the object after this one had seen it.
             if (
                 hook.get("reinvocationPolicy") == "IfNeeded"
                 and left != item
@@ -215,10 +213,8 @@ def _names(wanted: str, plural: str, subresource: str) -> bool:
 
 def _review(request: AdmissionRequest, item: Object | None, uid: str) -> Object:
     resource = request.resource
-    group, version, kind = _SUB_KINDS.get(
-        request.subresource, (resource.group, request.version, resource.kind)
-    )
-    shown_kind = {"group": group, "version": version, "kind": kind}
+    own_kind = {"group": resource.group, "version": request.version, "kind": resource.kind}
+    shown_kind = SUB_KINDS.get(request.subresource, own_kind)
     shown_resource = {"group": resource.group, "version": request.version, "resource": resource.plural}
     asked: Object = {
         "uid": uid,
@@ -233,14 +229,13 @@ def _review(request: AdmissionRequest, item: Object | None, uid: str) -> Object:
         "dryRun": request.dry_run,
         "options": {"kind": f"{request.operation.capitalize()}Options", "apiVersion": "meta.k8s.io/v1"},
     }
-    for field, value in (
-        ("name", request.name),
-        ("namespace", request.namespace),
-        ("subResource", request.subresource),
-        ("requestSubResource", request.subresource),
-    ):
-        if value:
-            asked[field] = value
+    named = {
+        "name": request.name,
+        "namespace": request.namespace,
+        "subResource": request.subresource,
+        "requestSubResource": request.subresource,
+    }
+    asked |= {field: value for field, value in named.items() if value}
     return {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": asked}
 
 
@@ -250,3 +245,47 @@ def _denied(name: str, status: Object) -> ApiError:
     code = status.get("code") or 403
     reason = status.get("reason") or ("Forbidden" if code == 403 else "")
     return ApiError.of(code if 400 <= code < 600 else 403, reason, f'admission webhook "{name}" {said}')
+
+
+_COMPARISON = re.compile(r"""^([\w.\-\[\]'"/]+)\s*(==|!=)\s*(?:'([^']*)'|"([^"]*)"|(true|false))$""")
+_HAS = re.compile(r"^(!?)\s*has\(([\w.\-\[\]'\"/]+)\)$")
+_STEP = re.compile(r"""\.?([\w\-]+)|\[['"]([^'"]+)['"]\]""")
+
+
+def holds(expression: str, request: AdmissionRequest, item: Any) -> bool:
+    """Whether an expression is true of a request; ValueError when it is more than we understand."""
+    return any(
+        all(_term(term.strip(), request, item) for term in part.split("&&"))
+        for part in expression.split("||")
+    )
+
+
+def _term(term: str, request: AdmissionRequest, item: Any) -> bool:
+    if found := _HAS.match(term):
+        return (_read(found[2], request, item) is not None) != bool(found[1])
+    found = _COMPARISON.match(term)
+    if found is None:
+        raise ValueError(f"{term!r} is not supported: only comparisons and has() are")
+    value = _read(found[1], request, item)
+    wanted: Any = found[5] == "true" if found[5] else found[3] if found[3] is not None else found[4]
+    return bool(value == wanted) == (found[2] == "==")
+
+
+def _read(path: str, request: AdmissionRequest, item: Any) -> Any:
+    steps = [first or second for first, second in _STEP.findall(path)]
+    view: Any = {
+        "object": item,
+        "oldObject": request.old,
+        "request": {
+            "operation": request.operation,
+            "namespace": request.namespace,
+            "name": request.name,
+            "subResource": request.subresource,
+            "dryRun": request.dry_run,
+            "userInfo": {"username": request.user},
+            "resource": {"resource": request.resource.plural, "group": request.resource.group},
+        },
+    }
+    for step in steps:
+        view = view.get(step) if isinstance(view, dict) else None
+    return view

@@ -6,9 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from fairlead.world.answers import FieldError, field_forbidden, invalid_value, required, too_long
-
-__all__ = ["check_labels", "check_metadata", "check_selector", "key_problems", "label_errors"]
+from fairlead.world.api_errors import FieldError, field_forbidden, invalid_value, required, too_long
 
 Object = dict[str, Any]
 
@@ -90,8 +88,8 @@ def check_metadata(item: Object) -> list[FieldError]:
     errors += _check_controllers(metadata.get("ownerReferences") or ())
     for index, finalizer in enumerate(metadata.get("finalizers") or ()):
         path = f"metadata.finalizers[{index}]"
-        problems = key_problems(finalizer)
-        errors += [invalid_value("metadata.finalizers", finalizer, why) for why in problems]
+        problems = check_key("metadata.finalizers", finalizer)
+        errors += problems
         if not problems and "/" not in finalizer and finalizer not in ("orphan", "foregroundDeletion"):
             why = "name is neither a standard finalizer name nor is it fully qualified"
             errors.append(invalid_value(path, finalizer, why))
@@ -113,7 +111,7 @@ def check_labels(labels: dict[str, str], path: str) -> list[FieldError]:
     """What is wrong with a map of labels."""
     errors = []
     for key, value in labels.items():
-        errors += [invalid_value(path, key, why) for why in key_problems(key)]
+        errors += check_key(path, key)
         if len(value) > 63:
             errors.append(invalid_value(path, value, "must be no more than 63 bytes"))
         elif _RE_VALUE.fullmatch(value) is None:
@@ -123,26 +121,38 @@ def check_labels(labels: dict[str, str], path: str) -> list[FieldError]:
 
 def check_selector(selector: Object | None, path: str) -> list[FieldError]:
     """What is wrong with a label selector."""
-    errors = check_labels((selector or {}).get("matchLabels") or {}, f"{path}.matchLabels")
-    for index, term in enumerate((selector or {}).get("matchExpressions") or ()):
-        here = f"{path}.matchExpressions[{index}]"
+    held = selector or {}
+    errors = check_labels(held.get("matchLabels") or {}, f"{path}.matchLabels")
+    return errors + check_expressions(held.get("matchExpressions") or (), f"{path}.matchExpressions")
+
+
+def check_expressions(terms: Sequence[Object], path: str, *, compared: bool = False) -> list[FieldError]:
+    """What is wrong with expressions over labels; `compared`: numbers may be, as in node selectors."""
+    errors = []
+    for index, term in enumerate(terms):
+        here = f"{path}[{index}]"
         operator, values = term.get("operator", ""), term.get("values") or ()
         if operator in ("In", "NotIn"):
             if not values:
-                errors.append(
-                    required(f"{here}.values", "must be specified when `operator` is 'In' or 'NotIn'")
-                )
+                why = "must be specified when `operator` is 'In' or 'NotIn'"
+                errors.append(required(f"{here}.values", why))
         elif operator in ("Exists", "DoesNotExist"):
             if values:
                 why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
                 errors.append(field_forbidden(f"{here}.values", why))
+        elif compared and operator in ("Gt", "Lt"):
+            if len(values) != 1:
+                why = "must be specified single value when `operator` is 'Lt' or 'Gt'"
+                errors.append(required(f"{here}.values", why))
         else:
             errors.append(invalid_value(f"{here}.operator", operator, "not a valid selector operator"))
-        errors += [
-            invalid_value(f"{here}.key", term.get("key", ""), why)
-            for why in key_problems(term.get("key", ""))
-        ]
+        errors += check_key(f"{here}.key", term.get("key", ""))
     return errors
+
+
+def check_key(path: str, key: str) -> list[FieldError]:
+    """What is wrong with a label key, or any other qualified name, that stands at a path."""
+    return [invalid_value(path, key, why) for why in _key_problems(key)]
 
 
 def label_errors(path: str, name: str) -> list[FieldError]:
@@ -160,8 +170,7 @@ def _subdomain_problems(name: str) -> list[str]:
     return problems if _RE_SUBDOMAIN.fullmatch(name) else [*problems, _SUBDOMAIN_RULE]
 
 
-def key_problems(key: str) -> list[str]:
-    """What is wrong with a label key, or any other qualified name."""
+def _key_problems(key: str) -> list[str]:
     prefix, slash, name = key.rpartition("/")
     if "/" in prefix:
         return [_SLASHES]
@@ -183,7 +192,7 @@ def _check_annotations(annotations: dict[str, str]) -> list[FieldError]:
     errors = []
     for key in annotations:
         # Annotation keys are compared in lower case.
-        errors += [invalid_value("metadata.annotations", key, why) for why in key_problems(key.lower())]
+        errors += check_key("metadata.annotations", key.lower())
     size = sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
     if size > _MAX_ANNOTATIONS:
         errors.append(too_long("metadata.annotations", _MAX_ANNOTATIONS))

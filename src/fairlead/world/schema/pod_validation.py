@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from fairlead.kube.quantity import QuantityError, nano
-from fairlead.world.answers import (
+from fairlead.world.api_errors import (
     FieldError,
     duplicate,
     field_forbidden,
@@ -18,9 +18,7 @@ from fairlead.world.answers import (
     required,
 )
 from fairlead.world.schema import names
-from fairlead.world.schema.pod_update import check_update
-
-__all__ = ["validate_pod", "validate_pod_spec"]
+from fairlead.world.schema.pods import check_update
 
 Object = dict[str, Any]
 
@@ -63,13 +61,8 @@ def validate_pod_spec(spec: Object, path: str) -> list[FieldError]:
 
 
 def _check_gates(gates: Any, path: str) -> list[FieldError]:
-    errors = []
-    seen: set[str] = set()
-    for index, gate in enumerate(gates):
-        if gate.get("name", "") in seen:
-            errors.append(duplicate(f"{path}[{index}]", gate.get("name", "")))
-        seen.add(gate.get("name", ""))
-    return errors
+    held = [gate.get("name", "") for gate in gates]
+    return [duplicate(f"{path}[{at}]", name) for at, name in enumerate(held) if name in held[:at]]
 
 
 def _one_of(spec: Object, path: str, field: str, allowed: tuple[str, ...]) -> list[FieldError]:
@@ -102,16 +95,13 @@ def _check_container(container: Object, path: str) -> list[FieldError]:
     errors = []
     for index, port in enumerate(container.get("ports") or ()):
         here = f"{path}.ports[{index}]"
-        number = port.get("containerPort", 0)
-        if number == 0:
+        if not port.get("containerPort"):
             errors.append(required(f"{here}.containerPort"))
-        elif not 1 <= number <= 65535:
-            errors.append(
-                invalid_value(f"{here}.containerPort", number, "must be between 1 and 65535, inclusive")
-            )
-        host = port.get("hostPort", 0)
-        if host and not 1 <= host <= 65535:
-            errors.append(invalid_value(f"{here}.hostPort", host, "must be between 1 and 65535, inclusive"))
+        for field in ("containerPort", "hostPort"):
+            if (number := port.get(field, 0)) and not 1 <= number <= 65535:
+                errors.append(
+                    invalid_value(f"{here}.{field}", number, "must be between 1 and 65535, inclusive")
+                )
         if port.get("protocol") not in ("SCTP", "TCP", "UDP"):
             errors.append(not_supported(f"{here}.protocol", port.get("protocol", ""), ("SCTP", "TCP", "UDP")))
     for index, variable in enumerate(container.get("env") or ()):
@@ -145,7 +135,7 @@ def _check_resources(resources: Object, path: str) -> list[FieldError]:
 
 def _check_resource_name(name: str, path: str) -> list[FieldError]:
     if "/" in name or name in _STANDARD or name.startswith(("hugepages-", "attachable-volumes-")):
-        return [invalid_value(path, name, why) for why in names.key_problems(name)]
+        return names.check_key(path, name)
     return [
         invalid_value(path, name, "must be a standard resource type or fully qualified"),
         invalid_value(path, name, "must be a standard resource for containers"),
@@ -173,7 +163,7 @@ def _check_tolerations(tolerations: Any, path: str) -> list[FieldError]:
         key, operator = toleration.get("key", ""), toleration.get("operator") or "Equal"
         effect, value = toleration.get("effect", ""), toleration.get("value", "")
         if key:
-            errors += [invalid_value(f"{here}.key", key, why) for why in names.key_problems(key)]
+            errors += names.check_key(f"{here}.key", key)
         elif operator != "Exists":
             why = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
             errors.append(invalid_value(f"{here}.operator", toleration.get("operator", ""), why))
@@ -220,33 +210,14 @@ def _check_affinity(affinity: Object, path: str) -> list[FieldError]:
 
 def _check_weight(preferred: Object, path: str) -> list[FieldError]:
     weight = preferred.get("weight", 0)
-    return (
-        [] if 1 <= weight <= 100 else [invalid_value(f"{path}.weight", weight, "must be in the range 1-100")]
-    )
+    if 1 <= weight <= 100:
+        return []
+    return [invalid_value(f"{path}.weight", weight, "must be in the range 1-100")]
 
 
 def _check_node_term(term: Object, path: str) -> list[FieldError]:
-    errors = []
-    for index, expression in enumerate(term.get("matchExpressions") or ()):
-        here = f"{path}.matchExpressions[{index}]"
-        operator, values = expression.get("operator", ""), expression.get("values") or ()
-        if operator in ("In", "NotIn"):
-            if not values:
-                errors.append(
-                    required(f"{here}.values", "must be specified when `operator` is 'In' or 'NotIn'")
-                )
-        elif operator in ("Exists", "DoesNotExist"):
-            if values:
-                why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-                errors.append(field_forbidden(f"{here}.values", why))
-        elif operator in ("Gt", "Lt"):
-            if len(values) != 1:
-                why = "must be specified single value when `operator` is 'Lt' or 'Gt'"
-                errors.append(required(f"{here}.values", why))
-        else:
-            errors.append(invalid_value(f"{here}.operator", operator, "not a valid selector operator"))
-        key = expression.get("key", "")
-        errors += [invalid_value(f"{here}.key", key, why) for why in names.key_problems(key)]
+    expressions = term.get("matchExpressions") or ()
+    errors = names.check_expressions(expressions, f"{path}.matchExpressions", compared=True)
     for index, field in enumerate(term.get("matchFields") or ()):
         here = f"{path}.matchFields[{index}]"
         if field.get("operator") not in ("In", "NotIn"):
@@ -269,7 +240,7 @@ def _check_pod_term(term: Object, path: str) -> list[FieldError]:
     key = term.get("topologyKey", "")
     if not key:
         errors.append(required(f"{path}.topologyKey", "can not be empty"))
-    return errors + [invalid_value(f"{path}.topologyKey", key, why) for why in names.key_problems(key)]
+    return errors + names.check_key(f"{path}.topologyKey", key)
 
 
 def _check_spread(constraints: Any, path: str) -> list[FieldError]:

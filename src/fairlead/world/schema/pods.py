@@ -1,16 +1,11 @@
-"""Pods: what is filled in, and what a creator may not choose.
-
-`default_pod_spec` also serves the pod templates of workloads; requests from limits, host
-ports and service links are a pod's alone.
-"""
+"""What a pod's creator may not choose, and what later writers may not change."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from fairlead.kube.quantity import nano
-
-__all__ = ["default_pod", "default_pod_spec", "on_create", "on_update", "qos_class", "resized"]
+from fairlead.world.api_errors import FieldError, field_forbidden, invalid_value
 
 Object = dict[str, Any]
 
@@ -20,35 +15,6 @@ _GATED = {
     "reason": "SchedulingGated",
     "message": "Scheduling is blocked due to non-empty scheduling gates",
 }
-
-
-def default_pod(pod: Object) -> None:
-    """Fill a pod's defaults."""
-    spec = pod["spec"]
-    default_pod_spec(spec)
-    spec.setdefault("enableServiceLinks", True)
-    for container in _containers(spec):
-        _requests_from_limits(container["resources"])
-        for port in container.get("ports") or () if spec.get("hostNetwork") else ():
-            port.setdefault("hostPort", port["containerPort"])
-    if "resources" in spec:
-        _requests_from_limits(spec["resources"])
-    # The service account admission plugin's part; tokens are not mounted here, nothing would read them.
-    account = spec.setdefault("serviceAccountName", "default")
-    spec["serviceAccount"] = account
-
-
-def default_pod_spec(spec: Object) -> None:
-    """Fill the defaults that pods and pod templates share."""
-    spec.setdefault("restartPolicy", "Always")
-    spec.setdefault("dnsPolicy", "ClusterFirst")
-    spec.setdefault("schedulerName", "default-scheduler")
-    spec.setdefault("terminationGracePeriodSeconds", 30)
-    spec.setdefault("securityContext", {})
-    for container in _containers(spec):
-        _default_container(container)
-    for volume in spec.get("volumes") or ():
-        _default_volume(volume)
 
 
 def on_create(pod: Object) -> None:
@@ -62,7 +28,7 @@ def on_create(pod: Object) -> None:
 
 
 def on_update(new: Object, old: Object) -> None:
-    """A pod whose last gate was removed is ready to be scheduled: nobody says Gated any more."""
+    """A pod whose last gate was removed is ready to be scheduled: its condition no longer says Gated."""
     if old["spec"].get("schedulingGates") and not new["spec"].get("schedulingGates"):
         status = dict(new["status"])
         conditions = [
@@ -110,78 +76,6 @@ def _containers(spec: Object) -> list[Object]:
     return [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
 
 
-def _default_container(container: Object) -> None:
-    container.setdefault("terminationMessagePath", "/dev/termination-log")
-    container.setdefault("terminationMessagePolicy", "File")
-    if "imagePullPolicy" not in container:
-        container["imagePullPolicy"] = _pull_policy(container.get("image", ""))
-    for port in container.get("ports") or ():
-        port.setdefault("protocol", "TCP")
-    for probe in ("livenessProbe", "readinessProbe", "startupProbe"):
-        if probe in container:
-            _default_probe(container[probe])
-    for handler in (container.get("lifecycle") or {}).values():
-        if isinstance(handler, dict) and "httpGet" in handler:
-            _default_http(handler["httpGet"])
-    for variable in container.get("env") or ():
-        field = (variable.get("valueFrom") or {}).get("fieldRef")
-        if field is not None:
-            field.setdefault("apiVersion", "v1")
-
-
-def _pull_policy(image: str) -> str:
-    name = image.rpartition("/")[2]
-    if "@" in name:
-        return "IfNotPresent"
-    tag = name.partition(":")[2]
-    return "Always" if tag in ("", "latest") else "IfNotPresent"
-
-
-def _default_probe(probe: Object) -> None:
-    probe.setdefault("timeoutSeconds", 1)
-    probe.setdefault("periodSeconds", 10)
-    probe.setdefault("successThreshold", 1)
-    probe.setdefault("failureThreshold", 3)
-    if "httpGet" in probe:
-        _default_http(probe["httpGet"])
-    if "grpc" in probe and probe["grpc"].get("service") is None:
-        probe["grpc"]["service"] = ""
-
-
-def _default_http(action: Object) -> None:
-    action.setdefault("path", "/")
-    action.setdefault("scheme", "HTTP")
-
-
-def _default_volume(volume: Object) -> None:
-    if not any(key != "name" for key in volume):
-        volume["emptyDir"] = {}
-    for source in ("secret", "configMap", "downwardAPI", "projected"):
-        if source in volume:
-            volume[source].setdefault("defaultMode", 0o644)
-    if "hostPath" in volume:
-        volume["hostPath"].setdefault("type", "")
-    for item in (volume.get("downwardAPI") or {}).get("items") or ():
-        if "fieldRef" in item:
-            item["fieldRef"].setdefault("apiVersion", "v1")
-    for part in (volume.get("projected") or {}).get("sources") or ():
-        if "serviceAccountToken" in part:
-            part["serviceAccountToken"].setdefault("expirationSeconds", 3600)
-        for item in (part.get("downwardAPI") or {}).get("items") or ():
-            if "fieldRef" in item:
-                item["fieldRef"].setdefault("apiVersion", "v1")
-    if "ephemeral" in volume:
-        volume["ephemeral"].get("volumeClaimTemplate", {}).get("spec", {}).setdefault(
-            "volumeMode", "Filesystem"
-        )
-
-
-def _requests_from_limits(resources: Object) -> None:
-    limits = resources.get("limits")
-    if limits:
-        resources["requests"] = {**limits, **resources.get("requests", {})}
-
-
 def _merge_match_label_keys(pod: Object) -> None:
     """``matchLabelKeys`` of (anti-)affinity terms become selector expressions when a pod is created."""
     labels = pod["metadata"].get("labels") or {}
@@ -207,3 +101,105 @@ def _merge_keys(term: Object, labels: dict[str, str]) -> None:
                 expressions = term["labelSelector"].setdefault("matchExpressions", [])
                 if expression not in expressions:
                     expressions.append(expression)
+
+
+# What may change in a pod that exists: very little, and the API server says which
+
+_MUTABLE = (
+    "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
+    "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+
+
+def check_update(new: Object, old: Object) -> list[FieldError]:
+    """Problems of replacing `old` by `new`."""
+    spec, before = new["spec"], old["spec"]
+    if spec == before:
+        return []
+    if len(spec.get("containers") or ()) != len(before.get("containers") or ()):
+        return [field_forbidden("spec.containers", "pod updates may not add or remove containers")]
+    if len(spec.get("initContainers") or ()) != len(before.get("initContainers") or ()):
+        return [field_forbidden("spec.initContainers", "pod updates may not add or remove containers")]
+    errors = _check_deadline(spec, before) + _check_tolerations(spec, before) + _check_gates(spec, before)
+    # What is left must be equal once everything that may change is taken over.
+    same = {**spec}
+    for field in ("activeDeadlineSeconds", "tolerations", "schedulingGates"):
+        _take(same, before, field)
+    for group in ("containers", "initContainers"):
+        if group in spec:
+            same[group] = [
+                {**item, "image": held.get("image", "")} | {"resources": item["resources"]}
+                for item, held in zip(spec[group], before[group], strict=True)
+            ]
+    if before.get("terminationGracePeriodSeconds", 0) < 0 and spec.get("terminationGracePeriodSeconds") == 1:
+        _take(same, before, "terminationGracePeriodSeconds")
+    if before.get("schedulingGates"):
+        # A gated pod's node selection may still be narrowed: no scheduler has looked at it yet.
+        held = before.get("nodeSelector") or {}
+        if held.items() <= (spec.get("nodeSelector") or {}).items():
+            _take(same, before, "nodeSelector")
+        if _narrows(spec.get("affinity") or {}, before.get("affinity") or {}):
+            _take(same, before, "affinity")
+    if same != before:
+        errors.append(field_forbidden("spec", _MUTABLE))
+    return errors
+
+
+def _take(spec: Object, before: Object, field: str) -> None:
+    if field in before:
+        spec[field] = before[field]
+    else:
+        spec.pop(field, None)
+
+
+def _check_deadline(spec: Object, before: Object) -> list[FieldError]:
+    new, old = spec.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds")
+    path = "spec.activeDeadlineSeconds"
+    if old is not None and new is None:
+        return [invalid_value(path, new, "must not update from a positive integer to nil value")]
+    if old is not None and new is not None and new > old:
+        return [invalid_value(path, new, "must be less than or equal to previous value")]
+    return []
+
+
+def _check_tolerations(spec: Object, before: Object) -> list[FieldError]:
+    def key(toleration: Object) -> tuple[tuple[str, Any], ...]:
+        return tuple(
+            sorted((name, value) for name, value in toleration.items() if name != "tolerationSeconds")
+        )
+
+    held = {key(toleration) for toleration in spec.get("tolerations") or ()}
+    if all(key(toleration) in held for toleration in before.get("tolerations") or ()):
+        return []
+    why = "existing toleration can not be modified except its tolerationSeconds"
+    return [field_forbidden("spec.tolerations", why)]
+
+
+def _check_gates(spec: Object, before: Object) -> list[FieldError]:
+    held = {gate["name"] for gate in before.get("schedulingGates") or ()}
+    return [
+        field_forbidden(
+            f"spec.schedulingGates[{index}].name",
+            f"only deletion is allowed, but found new scheduling gate '{gate['name']}'",
+        )
+        for index, gate in enumerate(spec.get("schedulingGates") or ())
+        if gate["name"] not in held
+    ]
+
+
+def _narrows(affinity: Object, before: Object) -> bool:
+    rest, held = dict(affinity), dict(before)
+    node, was = rest.pop("nodeAffinity", None) or {}, held.pop("nodeAffinity", None) or {}
+    if rest != held:
+        return False
+    field = "requiredDuringSchedulingIgnoredDuringExecution"
+    terms = (was.get(field) or {}).get("nodeSelectorTerms")
+    if terms is None:
+        return True
+    now = (node.get(field) or {}).get("nodeSelectorTerms") or []
+    return len(now) == len(terms) and all(
+        all(item in (new.get(part) or []) for item in old.get(part) or ())
+        for new, old in zip(now, terms, strict=True)
+        for part in ("matchExpressions", "matchFields")
+    )

@@ -11,8 +11,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-__all__ = ["BUILTIN", "Registry", "Resource", "Served"]
-
 
 class Resource(NamedTuple):
     """What is stored together: one group and plural, whatever the version."""
@@ -29,7 +27,7 @@ class Resource(NamedTuple):
 
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
-CREATE_ONLY = ("create",)
+EVENTS_API = "events.k8s.io"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,161 +79,115 @@ class Served:
         return f"{self.api_group}/{version}" if self.api_group else version
 
 
-def _core(plural: str, kind: str, *short: str, namespaced: bool = True, **more: object) -> Served:
-    return Served(Resource("", plural, kind, namespaced), short=short, **more)  # type: ignore[arg-type]  # forwarded
+# By group: plural, kind, short names; then "@cluster" where it is not namespaced, "*" before a category, "/"
+# before a subresource, ":" before a version other than v1, and "+create" where it can only be created.
+_BUILTIN = {
+    "": (
+        "bindings Binding +create",
+        "configmaps ConfigMap cm",
+        "endpoints Endpoints ep",
+        "events Event ev",
+        "limitranges LimitRange limits",
+        "namespaces Namespace ns @cluster /status /finalize",
+        "nodes Node no @cluster /status",
+        "persistentvolumeclaims PersistentVolumeClaim pvc /status",
+        "persistentvolumes PersistentVolume pv @cluster /status",
+        "pods Pod po *all /status /binding /eviction /log /resize",
+        "podtemplates PodTemplate",
+        "replicationcontrollers ReplicationController rc *all /status /scale",
+        "resourcequotas ResourceQuota quota /status",
+        "secrets Secret",
+        "serviceaccounts ServiceAccount sa /token",
+        "services Service svc *all /status",
+    ),
+    "apps": (
+        "controllerrevisions ControllerRevision",
+        "daemonsets DaemonSet ds *all /status",
+        "deployments Deployment deploy *all /status /scale",
+        "replicasets ReplicaSet rs *all /status /scale",
+        "statefulsets StatefulSet sts *all /status /scale",
+    ),
+    "batch": (
+        "cronjobs CronJob cj *all /status",
+        "jobs Job *all /status",
+    ),
+    "autoscaling": ("horizontalpodautoscalers HorizontalPodAutoscaler hpa *all /status :v2",),
+    "policy": ("poddisruptionbudgets PodDisruptionBudget pdb /status",),
+    "scheduling.k8s.io": ("priorityclasses PriorityClass pc @cluster",),
+    "storage.k8s.io": (
+        "storageclasses StorageClass sc @cluster",
+        "csidrivers CSIDriver @cluster",
+        "csinodes CSINode @cluster",
+        "csistoragecapacities CSIStorageCapacity",
+        "volumeattachments VolumeAttachment @cluster /status",
+    ),
+    "coordination.k8s.io": ("leases Lease",),
+    "events.k8s.io": ("events Event ev",),
+    "discovery.k8s.io": ("endpointslices EndpointSlice",),
+    "networking.k8s.io": (
+        "ingresses Ingress ing /status",
+        "ingressclasses IngressClass @cluster",
+        "networkpolicies NetworkPolicy netpol",
+    ),
+    "node.k8s.io": ("runtimeclasses RuntimeClass @cluster",),
+    "rbac.authorization.k8s.io": (
+        "clusterrolebindings ClusterRoleBinding @cluster",
+        "clusterroles ClusterRole @cluster",
+        "rolebindings RoleBinding",
+        "roles Role",
+    ),
+    "resource.k8s.io": (
+        "deviceclasses DeviceClass @cluster",
+        "resourceclaims ResourceClaim /status",
+        "resourceclaimtemplates ResourceClaimTemplate",
+        "resourceslices ResourceSlice @cluster",
+    ),
+    "admissionregistration.k8s.io": (
+        "mutatingwebhookconfigurations MutatingWebhookConfiguration @cluster *api-extensions",
+        "validatingadmissionpolicies ValidatingAdmissionPolicy @cluster *api-extensions /status",
+        "validatingadmissionpolicybindings ValidatingAdmissionPolicyBinding @cluster *api-extensions",
+        "validatingwebhookconfigurations ValidatingWebhookConfiguration @cluster *api-extensions",
+    ),
+    "apiextensions.k8s.io": (
+        "customresourcedefinitions CustomResourceDefinition crd crds @cluster *api-extensions /status",
+    ),
+    "authentication.k8s.io": (
+        "tokenreviews TokenReview @cluster +create",
+        "selfsubjectreviews SelfSubjectReview @cluster +create",
+    ),
+    "authorization.k8s.io": (
+        "localsubjectaccessreviews LocalSubjectAccessReview +create",
+        "selfsubjectaccessreviews SelfSubjectAccessReview @cluster +create",
+        "selfsubjectrulesreviews SelfSubjectRulesReview @cluster +create",
+        "subjectaccessreviews SubjectAccessReview @cluster +create",
+    ),
+}
 
 
-def _of(group: str, plural: str, kind: str, *short: str, namespaced: bool = True, **more: object) -> Served:
-    return Served(Resource(group, plural, kind, namespaced), short=short, **more)  # type: ignore[arg-type]  # forwarded
+def _builtin(group: str, row: str) -> Served:
+    plural, kind, *words = row.split()
+    marked: dict[str, list[str]] = {}
+    for word in words:
+        mark = word[0] if word[0] in "@*/:+" else ""
+        marked.setdefault(mark, []).append(word.removeprefix(mark))
+
+    def of(mark: str) -> tuple[str, ...]:
+        return tuple(marked.get(mark, ()))
+
+    # Events of events.k8s.io are those of the core group.
+    stored = "" if group == EVENTS_API else group
+    return Served(
+        Resource(stored, plural, kind, namespaced="@" not in marked),
+        versions=of(":") or ("v1",),
+        short=of(""),
+        categories=of("*"),
+        verbs=of("+") or ALL_VERBS,
+        subresources=of("/"),
+        group=None if stored == group else group,
+    )
 
 
-_STATUS = ("status",)
-_SCALED = ("status", "scale")
-_ALL = ("all",)
-
-BUILTIN: tuple[Served, ...] = (
-    _core("bindings", "Binding", verbs=CREATE_ONLY),
-    _core("configmaps", "ConfigMap", "cm"),
-    _core("endpoints", "Endpoints", "ep"),
-    _core("events", "Event", "ev"),
-    _core("limitranges", "LimitRange", "limits"),
-    _core("namespaces", "Namespace", "ns", namespaced=False, subresources=("status", "finalize")),
-    _core("nodes", "Node", "no", namespaced=False, subresources=_STATUS),
-    _core("persistentvolumeclaims", "PersistentVolumeClaim", "pvc", subresources=_STATUS),
-    _core("persistentvolumes", "PersistentVolume", "pv", namespaced=False, subresources=_STATUS),
-    _core(
-        "pods",
-        "Pod",
-        "po",
-        categories=_ALL,
-        subresources=("status", "binding", "eviction", "log", "resize"),
-    ),
-    _core("podtemplates", "PodTemplate"),
-    _core(
-        "replicationcontrollers",
-        "ReplicationController",
-        "rc",
-        categories=_ALL,
-        subresources=_SCALED,
-    ),
-    _core("resourcequotas", "ResourceQuota", "quota", subresources=_STATUS),
-    _core("secrets", "Secret"),
-    _core("serviceaccounts", "ServiceAccount", "sa", subresources=("token",)),
-    _core("services", "Service", "svc", categories=_ALL, subresources=_STATUS),
-    _of("apps", "controllerrevisions", "ControllerRevision"),
-    _of("apps", "daemonsets", "DaemonSet", "ds", categories=_ALL, subresources=_STATUS),
-    _of("apps", "deployments", "Deployment", "deploy", categories=_ALL, subresources=_SCALED),
-    _of("apps", "replicasets", "ReplicaSet", "rs", categories=_ALL, subresources=_SCALED),
-    _of("apps", "statefulsets", "StatefulSet", "sts", categories=_ALL, subresources=_SCALED),
-    _of("batch", "cronjobs", "CronJob", "cj", categories=_ALL, subresources=_STATUS),
-    _of("batch", "jobs", "Job", categories=_ALL, subresources=_STATUS),
-    _of(
-        "autoscaling",
-        "horizontalpodautoscalers",
-        "HorizontalPodAutoscaler",
-        "hpa",
-        versions=("v2",),
-        categories=_ALL,
-        subresources=_STATUS,
-    ),
-    _of("policy", "poddisruptionbudgets", "PodDisruptionBudget", "pdb", subresources=_STATUS),
-    _of("scheduling.k8s.io", "priorityclasses", "PriorityClass", "pc", namespaced=False),
-    _of("storage.k8s.io", "storageclasses", "StorageClass", "sc", namespaced=False),
-    _of("storage.k8s.io", "csidrivers", "CSIDriver", namespaced=False),
-    _of("storage.k8s.io", "csinodes", "CSINode", namespaced=False),
-    _of("storage.k8s.io", "csistoragecapacities", "CSIStorageCapacity"),
-    _of(
-        "storage.k8s.io",
-        "volumeattachments",
-        "VolumeAttachment",
-        namespaced=False,
-        subresources=_STATUS,
-    ),
-    _of("coordination.k8s.io", "leases", "Lease"),
-    Served(Resource("", "events", "Event", True), short=("ev",), group="events.k8s.io"),
-    _of("discovery.k8s.io", "endpointslices", "EndpointSlice"),
-    _of("networking.k8s.io", "ingresses", "Ingress", "ing", subresources=_STATUS),
-    _of("networking.k8s.io", "ingressclasses", "IngressClass", namespaced=False),
-    _of("networking.k8s.io", "networkpolicies", "NetworkPolicy", "netpol"),
-    _of("node.k8s.io", "runtimeclasses", "RuntimeClass", namespaced=False),
-    _of("rbac.authorization.k8s.io", "clusterrolebindings", "ClusterRoleBinding", namespaced=False),
-    _of("rbac.authorization.k8s.io", "clusterroles", "ClusterRole", namespaced=False),
-    _of("rbac.authorization.k8s.io", "rolebindings", "RoleBinding"),
-    _of("rbac.authorization.k8s.io", "roles", "Role"),
-    _of("resource.k8s.io", "deviceclasses", "DeviceClass", namespaced=False),
-    _of("resource.k8s.io", "resourceclaims", "ResourceClaim", subresources=_STATUS),
-    _of("resource.k8s.io", "resourceclaimtemplates", "ResourceClaimTemplate"),
-    _of("resource.k8s.io", "resourceslices", "ResourceSlice", namespaced=False),
-    _of(
-        "admissionregistration.k8s.io",
-        "mutatingwebhookconfigurations",
-        "MutatingWebhookConfiguration",
-        namespaced=False,
-        categories=("api-extensions",),
-    ),
-    _of(
-        "admissionregistration.k8s.io",
-        "validatingadmissionpolicies",
-        "ValidatingAdmissionPolicy",
-        namespaced=False,
-        subresources=_STATUS,
-        categories=("api-extensions",),
-    ),
-    _of(
-        "admissionregistration.k8s.io",
-        "validatingadmissionpolicybindings",
-        "ValidatingAdmissionPolicyBinding",
-        namespaced=False,
-        categories=("api-extensions",),
-    ),
-    _of(
-        "admissionregistration.k8s.io",
-        "validatingwebhookconfigurations",
-        "ValidatingWebhookConfiguration",
-        namespaced=False,
-        categories=("api-extensions",),
-    ),
-    _of(
-        "apiextensions.k8s.io",
-        "customresourcedefinitions",
-        "CustomResourceDefinition",
-        "crd",
-        "crds",
-        namespaced=False,
-        categories=("api-extensions",),
-        subresources=_STATUS,
-    ),
-    _of("authentication.k8s.io", "tokenreviews", "TokenReview", namespaced=False, verbs=CREATE_ONLY),
-    _of(
-        "authentication.k8s.io",
-        "selfsubjectreviews",
-        "SelfSubjectReview",
-        namespaced=False,
-        verbs=CREATE_ONLY,
-    ),
-    _of("authorization.k8s.io", "localsubjectaccessreviews", "LocalSubjectAccessReview", verbs=CREATE_ONLY),
-    _of(
-        "authorization.k8s.io",
-        "selfsubjectaccessreviews",
-        "SelfSubjectAccessReview",
-        namespaced=False,
-        verbs=CREATE_ONLY,
-    ),
-    _of(
-        "authorization.k8s.io",
-        "selfsubjectrulesreviews",
-        "SelfSubjectRulesReview",
-        namespaced=False,
-        verbs=CREATE_ONLY,
-    ),
-    _of(
-        "authorization.k8s.io",
-        "subjectaccessreviews",
-        "SubjectAccessReview",
-        namespaced=False,
-        verbs=CREATE_ONLY,
-    ),
-)
+BUILTIN = tuple(_builtin(group, row) for group, rows in _BUILTIN.items() for row in rows)
 
 # The ones that code of ours names.
 _BY_PLURAL = {served.resource.qualified: served.resource for served in BUILTIN if served.group is None}

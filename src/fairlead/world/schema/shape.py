@@ -10,15 +10,12 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from fairlead.errors import FairleadError
-from fairlead.kube.quantity import NANO_PER_MILLI, QuantityError
-from fairlead.world.schema.quantities import canonical
+from fairlead.kube.quantity import NANO_PER_MILLI, NANO_PER_UNIT, QuantityError, nano
 from fairlead.world.schema.types import Field, table
-
-__all__ = ["Misfit", "shaped", "unknown_fields"]
 
 Read = Callable[[Any], Any]
 
@@ -69,6 +66,15 @@ def unknown_fields(struct: str, value: Any, path: str = "") -> list[str]:
         else:
             found += unknown_fields(field.type, member, here)
     return found
+
+
+def copy_json(value: Any) -> Any:
+    """A deep copy of plain JSON data."""
+    if isinstance(value, dict):
+        return {key: copy_json(member) for key, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [copy_json(member) for member in value]
+    return value
 
 
 @cache
@@ -251,14 +257,6 @@ def _bytes(value: Any) -> str:
     return value
 
 
-def _anything(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _anything(member) for key, member in value.items()}
-    if isinstance(value, list | tuple):
-        return [_anything(member) for member in value]
-    return value
-
-
 _SCALARS: dict[str, Read] = {
     "string": _string,
     "bool": _boolean,
@@ -270,7 +268,7 @@ _SCALARS: dict[str, Read] = {
     "bytes": _bytes,
     "time": _string,
     "microtime": _string,
-    "any": _anything,
+    "any": copy_json,
 }
 
 
@@ -292,3 +290,42 @@ def _kind(value: Any) -> str:
 
 def _go(element: str) -> str:
     return f"v1.{element.rpartition('.')[2]}" if "." in element else element
+
+
+_DECIMAL = {-9: "n", -6: "u", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E"}
+_BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+
+
+@lru_cache(maxsize=65536)
+def canonical(text: str, *, step: int = 1) -> str:
+    """The canonical spelling, rounded up to a multiple of `step` nano-units.
+
+    Keeps to binary, decimal or exponent form as written.
+
+    >>> canonical("1000m"), canonical("1024Mi"), canonical("1.5"), canonical("0.5Gi"), canonical("100e3")
+    ('1', '1Gi', '1500m', '512Mi', '100e3')
+    """
+    amount = -(-nano(text) // step) * step
+    if amount == 0:
+        return "0"
+    whole, rest = divmod(abs(amount), NANO_PER_UNIT)
+    sign = "-" if amount < 0 else ""
+    if text.endswith("i") and not rest and whole >= 1024:
+        steps = 0
+        while whole % 1024 == 0 and steps < len(_BINARY) - 1:
+            whole //= 1024
+            steps += 1
+        return f"{sign}{whole}{_BINARY[steps]}"
+    exponent, digits = -9, abs(amount)
+    while digits % 1000 == 0 and exponent < 18:
+        digits //= 1000
+        exponent += 3
+    if _has_exponent(text):
+        return f"{sign}{digits}e{exponent}" if exponent else f"{sign}{digits}"
+    return f"{sign}{digits}{_DECIMAL[exponent]}"
+
+
+def _has_exponent(text: str) -> bool:
+    # 1E is the decimal suffix exa; 1E3 and 1e3 are exponents.
+    stripped = text.rstrip("0123456789+-")
+    return stripped != text and stripped[-1:] in ("e", "E")

@@ -11,10 +11,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fairlead.world import answers
-from fairlead.world.answers import FieldError
-
-__all__ = ["check", "fill", "prune", "unknown_to"]
+from fairlead.world import api_errors
+from fairlead.world.api_errors import FieldError
+from fairlead.world.schema.shape import copy_json
 
 Object = dict[str, Any]
 Schema = Mapping[str, Any]
@@ -51,7 +50,7 @@ def fill(schema: Schema, item: Any) -> None:
     if isinstance(item, dict):
         for name, field in (schema.get("properties") or {}).items():
             if name not in item and "default" in field:
-                item[name] = _copy(field["default"])
+                item[name] = copy_json(field["default"])
             if name in item:
                 fill(field, item[name])
         extra = schema.get("additionalProperties")
@@ -106,9 +105,13 @@ def _check(schema: Schema, item: Any, path: str) -> Iterator[FieldError]:
         return
     choices = schema.get("enum")
     if choices is not None and item not in choices:
-        yield answers.not_supported(path, item, [str(choice) for choice in choices])
+        yield api_errors.not_supported(path, item, [str(choice) for choice in choices])
+    if isinstance(item, str | list | dict):
+        yield from _check_length(schema, item, path)
     if isinstance(item, str):
-        yield from _check_text(schema, item, path)
+        pattern = schema.get("pattern")
+        if pattern is not None and re.search(pattern, item) is None:
+            yield api_errors.invalid_value(path, item, f"{path} in body should match '{pattern}'")
     elif isinstance(item, int | float) and not isinstance(item, bool):
         yield from _check_number(schema, item, path)
     elif isinstance(item, list):
@@ -117,30 +120,34 @@ def _check(schema: Schema, item: Any, path: str) -> Iterator[FieldError]:
         yield from _check_object(schema, item, path)
 
 
-def _check_text(schema: Schema, item: str, path: str) -> Iterator[FieldError]:
-    most, least, pattern = schema.get("maxLength"), schema.get("minLength"), schema.get("pattern")
+# By type: the fields that bound a length from above and from below, and how too small a one is worded.
+_BOUNDS = {
+    str: ("maxLength", "minLength", "be at least {} chars long"),
+    list: ("maxItems", "minItems", "have at least {} items"),
+    dict: ("maxProperties", "minProperties", "have at least {} properties"),
+}
+
+
+def _check_length(schema: Schema, item: str | list[Any] | Object, path: str) -> Iterator[FieldError]:
+    above, below, worded = _BOUNDS[type(item)]
+    most, least = schema.get(above), schema.get(below)
     if most is not None and len(item) > most:
-        yield answers.too_long(path, most)
+        yield api_errors.too_long(path, most) if isinstance(item, str) else _too_many(path, len(item), most)
     if least is not None and len(item) < least:
-        yield answers.invalid_value(path, item, f"{path} in body should be at least {least} chars long")
-    if pattern is not None and re.search(pattern, item) is None:
-        yield answers.invalid_value(path, item, f"{path} in body should match '{pattern}'")
+        shown = item if isinstance(item, str) else len(item)
+        yield api_errors.invalid_value(path, shown, f"{path} in body should {worded.format(least)}")
 
 
 def _check_number(schema: Schema, item: float, path: str) -> Iterator[FieldError]:
     most, least = schema.get("maximum"), schema.get("minimum")
     if most is not None and item > most:
-        yield answers.invalid_value(path, item, f"{path} in body should be less than or equal to {most}")
+        yield api_errors.invalid_value(path, item, f"{path} in body should be less than or equal to {most}")
     if least is not None and item < least:
-        yield answers.invalid_value(path, item, f"{path} in body should be greater than or equal to {least}")
+        why = f"{path} in body should be greater than or equal to {least}"
+        yield api_errors.invalid_value(path, item, why)
 
 
 def _check_list(schema: Schema, item: list[Any], path: str) -> Iterator[FieldError]:
-    most, least = schema.get("maxItems"), schema.get("minItems")
-    if most is not None and len(item) > most:
-        yield _too_many(path, len(item), most)
-    if least is not None and len(item) < least:
-        yield answers.invalid_value(path, len(item), f"{path} in body should have at least {least} items")
     each = schema.get("items")
     if isinstance(each, Mapping):
         for index, value in enumerate(item):
@@ -155,21 +162,14 @@ def _check_list(schema: Schema, item: list[Any], path: str) -> Iterator[FieldErr
         if kind == "map":
             what = {key: value[key] for key in keys if isinstance(value, dict) and key in value}
         if what in seen:
-            yield answers.duplicate(f"{path}[{index}]", what)
+            yield api_errors.duplicate(f"{path}[{index}]", what)
         seen.append(what)
 
 
 def _check_object(schema: Schema, item: Object, path: str) -> Iterator[FieldError]:
-    most, least = schema.get("maxProperties"), schema.get("minProperties")
-    if most is not None and len(item) > most:
-        yield _too_many(path, len(item), most)
-    if least is not None and len(item) < least:
-        yield answers.invalid_value(
-            path, len(item), f"{path} in body should have at least {least} properties"
-        )
     for name in schema.get("required") or ():
         if name not in item:
-            yield answers.required(f"{path}.{name}" if path else name)
+            yield api_errors.required(f"{path}.{name}" if path else name)
     fields = schema.get("properties") or {}
     extra = schema.get("additionalProperties")
     for name, value in item.items():
@@ -203,9 +203,3 @@ def _name_of(item: Any) -> str:
 def _too_many(path: str, found: int, most: int) -> FieldError:
     text = f"Too many: {found}: must have at most {most} item{'s' if most != 1 else ''}"
     return FieldError(path, "FieldValueTooMany", text)
-
-
-def _copy(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _copy(member) for key, member in value.items()}
-    return [_copy(member) for member in value] if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""The field types of the built-in kinds, from ``types.json`` (made by `extract`)."""
+"""The field types of the built-in kinds, from ``types.json`` (written by ``tools/field_types.py``)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from importlib.resources import files
 
 import msgspec
 
-from fairlead.world.schema.resources import Resource
-
-__all__ = ["Field", "Table", "struct_of", "table"]
+from fairlead.world.schema.resources import Served
 
 
 class Field(msgspec.Struct, frozen=True, rename={"merge_key": "key"}):
@@ -52,6 +50,8 @@ def table() -> Table:
     return msgspec.json.decode(data, type=Table)
 
 
-def struct_of(resource: Resource, version: str) -> str | None:
-    """The struct of a built-in resource's objects; None for custom ones."""
-    return table().kinds.get(f"{resource.group}/{version}/{resource.kind}")
+def struct_of(served: Served, version: str = "") -> str | None:
+    """The struct of a resource's objects in a version, or as they are stored; None for custom ones."""
+    if served.custom:
+        return None
+    return table().kinds.get(f"{served.api_group}/{version or served.storage_version}/{served.resource.kind}")

@@ -7,7 +7,7 @@ from typing import Any
 
 from fairlead.kube.decode import convert
 from fairlead.kube.selectors import LabelSelector, matches
-from fairlead.world.answers import (
+from fairlead.world.api_errors import (
     FieldError,
     duplicate,
     field_forbidden,
@@ -18,29 +18,10 @@ from fairlead.world.answers import (
 from fairlead.world.schema import names
 from fairlead.world.schema.pod_validation import validate_pod_spec
 
-__all__ = [
-    "validate_claim",
-    "validate_config_map",
-    "validate_crd",
-    "validate_daemon_set",
-    "validate_deployment",
-    "validate_event",
-    "validate_job",
-    "validate_lease",
-    "validate_node",
-    "validate_pdb",
-    "validate_pod_template",
-    "validate_priority_class",
-    "validate_replica_set",
-    "validate_service",
-    "validate_stateful_set",
-    "validate_webhooks",
-]
-
 Object = dict[str, Any]
 
 
-def validate_deployment(new: Object, old: Object | None) -> list[FieldError]:
+def deployment(new: Object, old: Object | None) -> list[FieldError]:
     """Problems of a Deployment."""
     spec = new["spec"]
     errors = _immutable(new, old, "selector")
@@ -68,48 +49,50 @@ def validate_deployment(new: Object, old: Object | None) -> list[FieldError]:
     return errors
 
 
-def validate_replica_set(new: Object, old: Object | None) -> list[FieldError]:
+def replica_set(new: Object, old: Object | None) -> list[FieldError]:
     """Problems of a ReplicaSet."""
     errors = _immutable(new, old, "selector")
     errors += _negatives(new["spec"], "replicas", "minReadySeconds")
     return errors + _selects_template(new, "Always")
 
 
-def validate_stateful_set(new: Object, old: Object | None) -> list[FieldError]:
+_MUTABLE = (
+    "replicas",
+    "ordinals",
+    "template",
+    "updateStrategy",
+    "revisionHistoryLimit",
+    "persistentVolumeClaimRetentionPolicy",
+    "minReadySeconds",
+)
+
+
+def stateful_set(new: Object, old: Object | None) -> list[FieldError]:
     """Problems of a StatefulSet."""
     errors = _negatives(new["spec"], "replicas", "minReadySeconds") + _selects_template(new, "Always")
     if old is not None:
-        mutable = (
-            "replicas",
-            "ordinals",
-            "template",
-            "updateStrategy",
-            "revisionHistoryLimit",
-            "persistentVolumeClaimRetentionPolicy",
-            "minReadySeconds",
-        )
-        same = {key: value for key, value in new["spec"].items() if key not in mutable}
-        if same != {key: value for key, value in old["spec"].items() if key not in mutable}:
-            why = (
-                "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', "
-                "'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and "
-                "'minReadySeconds' are forbidden"
-            )
+        fixed = [
+            {key: item["spec"][key] for key in item["spec"] if key not in _MUTABLE} for item in (new, old)
+        ]
+        if fixed[0] != fixed[1]:
+            *most, last = (f"'{field}'" for field in _MUTABLE)
+            allowed = f"{', '.join(most)} and {last}"
+            why = f"updates to statefulset spec for fields other than {allowed} are forbidden"
             errors.append(field_forbidden("spec", why))
     return errors
 
 
-def validate_daemon_set(new: Object, old: Object | None) -> list[FieldError]:
+def daemon_set(new: Object, old: Object | None) -> list[FieldError]:
     """Problems of a DaemonSet."""
     return _immutable(new, old, "selector") + _selects_template(new, "Always")
 
 
-def validate_pod_template(new: Object, old: Object | None) -> list[FieldError]:
+def pod_template(new: Object, old: Object | None) -> list[FieldError]:
     """Problems of a PodTemplate."""
     return validate_pod_spec(new["template"]["spec"], "template.spec")
 
 
-def validate_job(new: Object, old: Object | None) -> list[FieldError]:
+def job(new: Object, old: Object | None) -> list[FieldError]:
     """Problems of a Job."""
     spec = new["spec"]
     errors = _negatives(spec, "parallelism", "completions", "backoffLimit", "ttlSecondsAfterFinished")
@@ -125,14 +108,13 @@ def validate_job(new: Object, old: Object | None) -> list[FieldError]:
         for field in ("completions", "selector", "completionMode", "podFailurePolicy"):
             if field == "completions" and spec.get("completionMode") == "Indexed":
                 continue
-            if spec.get(field) != before.get(field):
-                errors.append(invalid_value(f"spec.{field}", spec.get(field), "field is immutable"))
-        if spec.get("template") != before.get("template") and not before.get("suspend"):
-            errors.append(invalid_value("spec.template", spec.get("template"), "field is immutable"))
+            errors += _immutable(new, old, field)
+        if not before.get("suspend"):
+            errors += _immutable(new, old, "template")
     return errors
 
 
-def validate_pdb(new: Object, old: Object | None) -> list[FieldError]:
+def pdb(new: Object, old: Object | None) -> list[FieldError]:
     """Problems of a PodDisruptionBudget."""
     spec = new["spec"]
     errors = []
@@ -157,7 +139,7 @@ def validate_pdb(new: Object, old: Object | None) -> list[FieldError]:
     return errors
 
 
-def validate_node(new: Object, old: Object | None) -> list[FieldError]:
+def node(new: Object, old: Object | None) -> list[FieldError]:
     """Problems of a Node."""
     errors = []
     seen = set()
@@ -165,7 +147,7 @@ def validate_node(new: Object, old: Object | None) -> list[FieldError]:
     for index, taint in enumerate(new["spec"].get("taints") or ()):
         path = f"metadata.taints[{index}]"  # upstream's path, though the field is in the spec
         key, value, effect = taint.get("key", ""), taint.get("value", ""), taint.get("effect", "")
-        errors += [invalid_value(f"{path}.key", key, why) for why in names.key_problems(key)]
+        errors += names.check_key(f"{path}.key", key)
         errors += [
             invalid_value(f"{path}.value", value, error.text.partition(": ")[2])
             for error in names.check_labels({"k": value}, path)
@@ -180,17 +162,14 @@ def validate_node(new: Object, old: Object | None) -> list[FieldError]:
             text = f"{problem.text}: taints must be unique by key and effect pair"
             errors.append(FieldError(path, problem.reason, text))
         seen.add((key, effect))
-    if (
-        old is not None
-        and old["spec"].get("providerID")
-        and new["spec"].get("providerID") != old["spec"]["providerID"]
-    ):
+    provider = old["spec"].get("providerID") if old is not None else ""
+    if provider and new["spec"].get("providerID") != provider:
         why = 'node updates may not change providerID except from "" to valid'
         errors.append(field_forbidden("spec.providerID", why))
     return errors
 
 
-def validate_service(new: Object, old: Object | None) -> list[FieldError]:
+def service(new: Object, old: Object | None) -> list[FieldError]:
     """Problems of a Service."""
     spec = new["spec"]
     headless = spec.get("clusterIP") == "None"
@@ -212,7 +191,7 @@ _MAX_USER_PRIORITY = 1_000_000_000
 _SYSTEM = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
 
 
-def validate_priority_class(new: Object, old: Object | None) -> list[FieldError]:
+def priority_class(new: Object, old: Object | None) -> list[FieldError]:
     """Problems of a PriorityClass."""
     name, value = new["metadata"]["name"], new["value"]
     errors = []
@@ -229,10 +208,9 @@ def validate_priority_class(new: Object, old: Object | None) -> list[FieldError]
     if old is not None:
         if value != old["value"]:
             errors.append(field_forbidden("value", "may not be changed in an update."))
-        if new.get("preemptionPolicy") != old.get("preemptionPolicy"):
-            errors.append(
-                invalid_value("preemptionPolicy", new.get("preemptionPolicy"), "field is immutable")
-            )
+        policy = new.get("preemptionPolicy")
+        if policy != old.get("preemptionPolicy"):
+            errors.append(invalid_value("preemptionPolicy", policy, "field is immutable"))
     return errors
 
 
@@ -243,7 +221,7 @@ _CONFIG_KEY_RULE = (
 )
 
 
-def validate_config_map(new: Object, old: Object | None) -> list[FieldError]:
+def config_map(new: Object, old: Object | None) -> list[FieldError]:
     """Problems of a ConfigMap or Secret."""
     errors = []
     for field in ("data", "binaryData"):
@@ -251,27 +229,24 @@ def validate_config_map(new: Object, old: Object | None) -> list[FieldError]:
             if _CONFIG_KEY.fullmatch(key) is None:
                 errors.append(invalid_value(f"{field}[{key}]", key, _CONFIG_KEY_RULE))
     if old is not None and old.get("immutable"):
+        why = "field is immutable when `immutable` is set"
         if new.get("data") != old.get("data") or new.get("binaryData") != old.get("binaryData"):
-            errors.append(field_forbidden("data", "field is immutable when `immutable` is set"))
+            errors.append(field_forbidden("data", why))
         if not new.get("immutable"):
-            errors.append(field_forbidden("immutable", "field is immutable when `immutable` is set"))
+            errors.append(field_forbidden("immutable", why))
     return errors
 
 
-def validate_lease(new: Object, old: Object | None) -> list[FieldError]:
+def lease(new: Object, old: Object | None) -> list[FieldError]:
     """Problems of a Lease."""
     spec, errors = new["spec"], []
     duration = spec.get("leaseDurationSeconds")
     if duration is not None and duration <= 0:
         errors.append(invalid_value("spec.leaseDurationSeconds", duration, "must be greater than 0"))
-    transitions = spec.get("leaseTransitions")
-    if transitions is not None and transitions < 0:
-        why = "must be greater than or equal to 0"
-        errors.append(invalid_value("spec.leaseTransitions", transitions, why))
-    return errors
+    return errors + _negatives(spec, "leaseTransitions")
 
 
-def validate_claim(new: Object, old: Object | None) -> list[FieldError]:
+def claim(new: Object, old: Object | None) -> list[FieldError]:
     """Problems of a PersistentVolumeClaim."""
     spec, errors = new["spec"], []
     if not spec.get("accessModes"):
@@ -281,7 +256,7 @@ def validate_claim(new: Object, old: Object | None) -> list[FieldError]:
     return errors
 
 
-def validate_event(new: Object, old: Object | None) -> list[FieldError]:
+def event(new: Object, old: Object | None) -> list[FieldError]:
     """Problems of an Event; what has an eventTime is of the new kind and must say more."""
     involved = (new.get("involvedObject") or {}).get("namespace", "")
     namespace = new["metadata"]["namespace"]
@@ -301,7 +276,7 @@ def validate_event(new: Object, old: Object | None) -> list[FieldError]:
     return errors
 
 
-def validate_webhooks(new: Object, old: Object | None) -> list[FieldError]:
+def webhooks(new: Object, old: Object | None) -> list[FieldError]:
     """Problems of a webhook configuration."""
     errors = []
     for index, hook in enumerate(new.get("webhooks") or ()):
@@ -322,7 +297,7 @@ def validate_webhooks(new: Object, old: Object | None) -> list[FieldError]:
     return errors
 
 
-def validate_crd(new: Object, old: Object | None) -> list[FieldError]:
+def crd(new: Object, old: Object | None) -> list[FieldError]:
     """Problems of a CustomResourceDefinition (schemas are not looked at)."""
     spec, errors = new["spec"], []
     wanted = f"{spec['names'].get('plural', '')}.{spec.get('group', '')}"
@@ -392,8 +367,6 @@ def _int_or_percent(path: str, value: Any) -> list[FieldError]:
             "'93%', regex used for validation is '[0-9]+%')"
         )
         return [invalid_value(path, value, why)]
-    return (
-        []
-        if int(str(value)[:-1]) <= 100 or "Surge" in path
-        else [invalid_value(path, value, "must not be greater than 100%")]
-    )
+    if int(str(value)[:-1]) <= 100 or "Surge" in path:
+        return []
+    return [invalid_value(path, value, "must not be greater than 100%")]

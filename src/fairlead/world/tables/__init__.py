@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
 from fairlead.world.schema.resources import Served
-from fairlead.world.tables.columns import Column, Printer
-from fairlead.world.tables.custom import printer_of_custom
+from fairlead.world.tables.columns import Printer, printer_of_custom
 from fairlead.world.tables.kinds import PRINTERS
 from fairlead.world.tables.pods import print_pod_conditions
 
-__all__ = ["table_of"]
+__all__ = ["metadata_only", "table_of"]
 
 Object = dict[str, Any]
 
@@ -25,37 +25,24 @@ def table_of(served: Served, version: str, items: list[Object], include: str, no
         conditions = print_pod_conditions(item) if item.get("kind") == "Pod" else None
         if conditions:
             row["conditions"] = conditions
-        if include == "Object":
-            row["object"] = item
-        elif include != "None":
-            row["object"] = {
-                "kind": "PartialObjectMetadata",
-                "apiVersion": "meta.k8s.io/v1",
-                "metadata": item["metadata"],
-            }
-        else:
-            row["object"] = None
+        shown = {"Object": item, "None": None}
+        row["object"] = shown[include] if include in shown else metadata_only(item)
         rows.append(row)
     return {
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",
         "metadata": {},
-        "columnDefinitions": [_definition(column) for column in printer.columns],
+        "columnDefinitions": [asdict(column) for column in printer.columns],
         "rows": rows,
     }
+
+
+def metadata_only(item: Object) -> Object:
+    """An object as PartialObjectMetadata."""
+    return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": item["metadata"]}
 
 
 def _printer(served: Served, version: str) -> Printer:
     if served.custom:
         return printer_of_custom(served.columns.get(version, ()))
     return PRINTERS.get(served.resource.qualified, PRINTERS[""])
-
-
-def _definition(column: Column) -> Object:
-    return {
-        "name": column.name,
-        "type": column.type,
-        "format": column.format,
-        "description": column.description,
-        "priority": column.priority,
-    }

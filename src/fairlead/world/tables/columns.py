@@ -1,40 +1,31 @@
-"""Columns, and the small words that many of them share: ages, containers, selectors."""
+"""Columns, and the cells that many kinds share: fields, ages, containers, selectors."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from fairlead.world.timestamps import parse
-
-__all__ = [
-    "Column",
-    "Printer",
-    "age",
-    "age_of",
-    "columns",
-    "containers",
-    "count_in",
-    "human",
-    "labels",
-    "name_of",
-    "selector",
-]
+from fairlead.world.objects import parse_time
 
 Object = dict[str, Any]
+
+Cell = Callable[[Object, datetime], Any]
+"""What an object puts into one column, at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column; priority 1 is shown by ``-o wide`` only."""
+    """The head of one column; priority 1 is shown by ``-o wide`` only."""
 
     name: str
     type: str = "string"
-    priority: int = 0
     format: str = ""
     description: str = ""
+    priority: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +36,87 @@ class Printer:
     cells: Callable[[Object, datetime], list[Any]]
 
 
-def columns(*names: str, wide: tuple[str, ...] = ()) -> tuple[Column, ...]:
-    """Columns by name: ``Count:integer`` gives a type; `wide` ones come last."""
-    made = []
-    for index, spelled in enumerate((*names, *wide)):
-        name, _, kind = spelled.partition(":")
-        priority = 0 if index < len(names) else 1
-        made.append(Column(name, kind or "string", priority, "name" if name == "Name" else ""))
-    return tuple(made)
+def heading(spelled: str) -> Column:
+    """A column from its heading: ``Count:integer`` gives a type, ``+IP`` is for ``-o wide`` only."""
+    name, _, kind = spelled.removeprefix("+").partition(":")
+    form = "name" if name == "Name" else ""
+    return Column(name, kind or "string", form, priority=int(spelled.startswith("+")))
 
 
-def age(stamp: str | None, now: datetime) -> str:
-    """How long ago, as kubectl says it."""
-    return human(now - parse(stamp)) if stamp else "<unknown>"
+def printer(cells: Mapping[str, Cell], *, named: bool = True) -> Printer:
+    """A printer from headings and their cells; the first column is the object's name, unless it is not."""
+    by_heading = {"Name": at("metadata.name"), **cells} if named else cells
+    filled = tuple(by_heading.values())
+    return Printer(
+        tuple(heading(each) for each in by_heading), lambda item, now: [cell(item, now) for cell in filled]
+    )
+
+
+# Cells
+
+
+def read_field(item: Any, path: str) -> Any:
+    """The field at a dotted path; None where a member is missing."""
+    for step in path.split("."):
+        item = item.get(step) if isinstance(item, dict) else None
+    return item
+
+
+def at(path: str, otherwise: Any = "") -> Cell:
+    """The field at a dotted path; `otherwise` where it is absent or empty."""
+
+    def cell(item: Object, now: datetime) -> Any:
+        found = read_field(item, path)
+        return otherwise if found is None or found == "" else found
+
+    return cell
+
+
+def spelled(path: str, otherwise: str) -> Cell:
+    """The same as text, whatever the field's type."""
+    return lambda item, now: str(at(path, otherwise)(item, now))
+
+
+def length_of(path: str) -> Cell:
+    """How many items the list at a path has."""
+    return lambda item, now: len(read_field(item, path) or ())
+
+
+def containers(field: str, template: str = "spec.template.spec") -> Cell:
+    """The names or images of a pod template's containers."""
+    return lambda item, now: ",".join(
+        each.get(field, "") for each in read_field(item, f"{template}.containers") or ()
+    )
+
+
+def labels(path: str) -> Cell:
+    """The labels at a path."""
+
+    def cell(item: Object, now: datetime) -> str:
+        held = read_field(item, path) or {}
+        return ",".join(f"{key}={value}" for key, value in sorted(held.items())) or "<none>"
+
+    return cell
+
+
+def selector(path: str) -> Cell:
+    """The label selector at a path."""
+    return lambda item, now: selector_text(read_field(item, path)) or "<none>"
+
+
+def selector_text(held: Object | None) -> str:
+    """A label selector as the API server spells it, sorted."""
+    parts = [f"{key}={value}" for key, value in ((held or {}).get("matchLabels") or {}).items()]
+    for term in (held or {}).get("matchExpressions") or ():
+        values = ",".join(sorted(term.get("values") or ()))
+        shown = {
+            "In": f"{term['key']} in ({values})",
+            "NotIn": f"{term['key']} notin ({values})",
+            "Exists": term["key"],
+            "DoesNotExist": f"!{term['key']}",
+        }
+        parts.append(shown.get(term["operator"], ""))
+    return ",".join(sorted(parts))
 
 
 def age_of(item: Object, now: datetime) -> str:
@@ -65,15 +124,9 @@ def age_of(item: Object, now: datetime) -> str:
     return age(item["metadata"].get("creationTimestamp"), now)
 
 
-def name_of(item: Object) -> str:
-    """An object's name."""
-    name: str = item["metadata"]["name"]
-    return name
-
-
-def count_in(item: Object, field: str) -> Any:
-    """A number in an object's status; 0 when it is not there."""
-    return (item.get("status") or {}).get(field) or 0
+def age(stamp: str | None, now: datetime) -> str:
+    """How long ago, as kubectl says it."""
+    return human(now - parse_time(stamp)) if stamp else "<unknown>"
 
 
 def human(span: timedelta) -> str:
@@ -110,32 +163,78 @@ def _pair(big: int, big_unit: str, small: int, small_unit: str) -> str:
     return f"{big}{big_unit}{small}{small_unit}" if small else f"{big}{big_unit}"
 
 
-def containers(spec: Object) -> list[str]:
-    """The names and the images of a pod spec's containers, each joined."""
-    held = spec.get("containers") or ()
-    return [
-        ",".join(item.get("name", "") for item in held),
-        ",".join(item.get("image", "") for item in held),
+_AGE: Object = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
+_STEP = re.compile(
+    r"""\.(?P<name>(?:[^.\[\]\\]|\\.)+)|\[(?P<index>\d+|\*)\]|\[\?\((?P<filter>[^)]*)\)\]|\['(?P<quoted>[^']*)'\]"""
+)
+_FILTER = re.compile(r"""@\.(?P<path>[\w.]+)\s*==\s*["'](?P<value>[^"']*)["']""")
+
+
+def printer_of_custom(declared: Sequence[Object]) -> Printer:
+    """The printer of a custom resource; without columns of its own it shows name and age."""
+    given = list(declared) or [_AGE]
+    columns = [
+        Column(
+            str(each["name"]),
+            str(each.get("type", "string")),
+            str(each.get("format") or ""),
+            str(each.get("description") or ""),
+            int(each.get("priority") or 0),
+        )
+        for each in given
     ]
 
+    def cells(item: Object, now: datetime) -> list[Any]:
+        row: list[Any] = [item["metadata"]["name"]]
+        for column in given:
+            found = read_path(item, column["jsonPath"])
+            value = found[0] if found else None
+            if column.get("type") == "date":
+                value = age(value, now) if value else "<unknown>"
+            elif column.get("type") == "string" and value is not None and not isinstance(value, str):
+                value = _spelled(value)
+            row.append(value)
+        return row
 
-def labels(held: dict[str, str] | None) -> str:
-    """Labels in one cell."""
-    if not held:
-        return "<none>"
-    return ",".join(f"{key}={value}" for key, value in sorted(held.items()))
+    return Printer((heading("Name"), *columns), cells)
 
 
-def selector(held: Object | None) -> str:
-    """A label selector in one cell."""
-    parts = [f"{key}={value}" for key, value in ((held or {}).get("matchLabels") or {}).items()]
-    for term in (held or {}).get("matchExpressions") or ():
-        values = ",".join(sorted(term.get("values") or ()))
-        shown = {
-            "In": f"{term['key']} in ({values})",
-            "NotIn": f"{term['key']} notin ({values})",
-            "Exists": term["key"],
-            "DoesNotExist": f"!{term['key']}",
-        }
-        parts.append(shown.get(term["operator"], ""))
-    return ",".join(sorted(parts)) or "<none>"
+def read_path(item: Any, path: str) -> list[Any]:
+    """The values a JSON path names: members, indexes, ``[*]`` and ``[?(@.a=="b")]``.
+
+    >>> read_path({"a": [{"t": "x", "v": 1}, {"t": "y", "v": 2}]}, '.a[?(@.t=="y")].v')
+    [2]
+    """
+    found = [item]
+    for step in _STEP.finditer(path):
+        name = step["name"] or step["quoted"]
+        if name is not None:
+            name = name.replace("\\.", ".")
+            found = [value[name] for value in found if isinstance(value, dict) and name in value]
+        elif step["filter"] is not None:
+            found = [
+                each
+                for value in found
+                if isinstance(value, list)
+                for each in value
+                if _passes(each, step["filter"])
+            ]
+        elif step["index"] == "*":
+            found = [each for value in found if isinstance(value, list) for each in value]
+        else:
+            index = int(step["index"])
+            found = [value[index] for value in found if isinstance(value, list) and index < len(value)]
+    return found
+
+
+def _passes(item: Any, condition: str) -> bool:
+    wanted = _FILTER.fullmatch(condition.strip())
+    if wanted is None:
+        return False
+    return any(str(value) == wanted["value"] for value in read_path(item, "." + wanted["path"]))
+
+
+def _spelled(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return json.dumps(value, separators=(",", ":")) if isinstance(value, dict | list) else str(value)

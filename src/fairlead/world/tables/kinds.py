@@ -1,190 +1,491 @@
-"""The rows of the built-in kinds, column by column as kubectl knows them."""
+"""The rows of the built-in kinds, column by column as kubectl knows them: each heading with its cell."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from fairlead.world.conditions import condition_of
-from fairlead.world.tables.columns import Printer, age, age_of, columns, count_in, labels, name_of
+from fairlead.world.objects import condition, condition_holds, parse_time
+from fairlead.world.tables.columns import (
+    Cell,
+    Printer,
+    age,
+    age_of,
+    at,
+    containers,
+    human,
+    labels,
+    length_of,
+    printer,
+    read_field,
+    selector,
+    spelled,
+)
 from fairlead.world.tables.pods import POD
-from fairlead.world.tables.rarely import RARELY
-from fairlead.world.tables.storage import STORAGE
-from fairlead.world.tables.workloads import WORKLOADS
-
-__all__ = ["PRINTERS"]
 
 Object = dict[str, Any]
-Cells = Callable[[Object, datetime], list[Any]]
+
+_SHOWN = 3  # items of a list in one cell; of the rest only the number is said
 
 
-def _node(item: Object, now: datetime) -> list[Any]:
-    ready = condition_of(item, "Ready")
-    words = ["Unknown" if ready is None else "Ready" if ready.get("status") == "True" else "NotReady"]
-    if item["spec"].get("unschedulable"):
-        words.append("SchedulingDisabled")
+# Nodes, services, events
+
+
+def _node_status(item: Object, now: datetime) -> str:
+    ready = condition(item, "Ready")
+    word = "Unknown" if ready is None else "Ready" if ready.get("status") == "True" else "NotReady"
+    return f"{word},SchedulingDisabled" if item["spec"].get("unschedulable") else word
+
+
+def _node_roles(item: Object, now: datetime) -> str:
     prefix = "node-role.kubernetes.io/"
     held = item["metadata"].get("labels") or {}
     roles = {key.removeprefix(prefix) for key in held if key.startswith(prefix) and key != prefix}
     if held.get("kubernetes.io/role"):
         roles.add(held["kubernetes.io/role"])
-    status = item.get("status") or {}
-    info = status.get("nodeInfo") or {}
-    addresses = {held["type"]: held["address"] for held in reversed(status.get("addresses") or [])}
+    return ",".join(sorted(roles)) or "<none>"
+
+
+def _node_address(kind: str) -> Cell:
+    def cell(item: Object, now: datetime) -> str:
+        held = read_field(item, "status.addresses") or ()
+        return next((each["address"] for each in held if each["type"] == kind), "<none>")
+
+    return cell
+
+
+def _node_kernel(item: Object, now: datetime) -> str:
+    info = read_field(item, "status.nodeInfo") or {}
     kernel = info.get("kernelVersion") or "<unknown>"
-    if info.get("architecture"):
-        kernel += f" ({info['architecture']})"
-    return [
-        name_of(item),
-        ",".join(words),
-        ",".join(sorted(roles)) or "<none>",
-        age_of(item, now),
-        info.get("kubeletVersion", ""),
-        addresses.get("InternalIP", "<none>"),
-        addresses.get("ExternalIP", "<none>"),
-        info.get("osImage") or "<unknown>",
-        kernel,
-        info.get("containerRuntimeVersion") or "<unknown>",
-    ]
+    return f"{kernel} ({info['architecture']})" if info.get("architecture") else kernel
 
 
-def _event(item: Object, now: datetime) -> list[Any]:
-    series, involved = item.get("series") or {}, item.get("involvedObject") or {}
-    source = item.get("source") or {}
-    first = age(item.get("firstTimestamp") or item.get("eventTime"), now)
-    last = age(item["lastTimestamp"], now) if item.get("lastTimestamp") else first
-    count = item.get("count") or 1
-    if series:
-        last, count = age(series.get("lastObservedTime"), now), series.get("count", 0)
-    kind, name = involved.get("kind", "").lower(), involved.get("name", "")
-    who = source.get("component") or item.get("reportingComponent", "")
-    where = source.get("host") or item.get("reportingInstance", "")
-    return [
-        last,
-        item.get("type", ""),
-        item.get("reason", ""),
-        f"{kind}/{name}" if name else kind,
-        involved.get("fieldPath", ""),
-        f"{who}, {where}" if where else who,
-        (item.get("message") or "").strip(),
-        first,
-        count,
-        name_of(item),
-    ]
-
-
-def _service(item: Object, now: datetime) -> list[Any]:
+def _service_address(item: Object, now: datetime) -> str:
     spec = item["spec"]
+    if spec.get("type") == "ExternalName":
+        return str(spec.get("externalName", ""))
+    if spec.get("type") == "LoadBalancer":
+        return _load_balancer(item, now) or "<pending>"
+    return ",".join(spec.get("externalIPs") or ()) or "<none>"
+
+
+def _load_balancer(item: Object, now: datetime) -> str:
+    entries = read_field(item, "status.loadBalancer.ingress") or ()
+    return ",".join(entry.get("ip") or entry.get("hostname", "") for entry in entries)
+
+
+def _service_ports(item: Object, now: datetime) -> str:
     ports = []
-    for port in spec.get("ports") or ():
+    for port in item["spec"].get("ports") or ():
         node = f":{port['nodePort']}" if port.get("nodePort") else ""
         ports.append(f"{port['port']}{node}/{port.get('protocol', 'TCP')}")
-    external = ",".join(spec.get("externalIPs") or ()) or "<none>"
-    if spec.get("type") == "ExternalName":
-        external = spec.get("externalName", "")
-    elif spec.get("type") == "LoadBalancer":
-        entries = ((item.get("status") or {}).get("loadBalancer") or {}).get("ingress") or ()
-        external = ",".join(entry.get("ip") or entry.get("hostname", "") for entry in entries) or "<pending>"
-    return [
-        name_of(item),
-        spec.get("type", ""),
-        (spec.get("clusterIPs") or ["<none>"])[0],
-        external,
-        ",".join(ports) or "<none>",
-        age_of(item, now),
-        labels(spec.get("selector")),
-    ]
+    return ",".join(ports) or "<none>"
 
 
-def _budget(item: Object, now: datetime) -> list[Any]:
-    spec = item["spec"]
-    return [
-        name_of(item),
-        str(spec.get("minAvailable", "N/A")),
-        str(spec.get("maxUnavailable", "N/A")),
-        count_in(item, "disruptionsAllowed"),
-        age_of(item, now),
-    ]
+def _event_first(item: Object, now: datetime) -> str:
+    return age(item.get("firstTimestamp") or item.get("eventTime"), now)
 
 
-def _size(item: Object) -> int:
+def _event_last(item: Object, now: datetime) -> str:
+    if item.get("series"):
+        return age(item["series"].get("lastObservedTime"), now)
+    return age(item["lastTimestamp"], now) if item.get("lastTimestamp") else _event_first(item, now)
+
+
+def _event_count(item: Object, now: datetime) -> Any:
+    series = item.get("series")
+    return series.get("count", 0) if series else item.get("count") or 1
+
+
+def _event_object(item: Object, now: datetime) -> str:
+    involved = item.get("involvedObject") or {}
+    kind, name = involved.get("kind", "").lower(), involved.get("name", "")
+    return f"{kind}/{name}" if name else kind
+
+
+def _event_source(item: Object, now: datetime) -> str:
+    source = item.get("source") or {}
+    who = source.get("component") or item.get("reportingComponent", "")
+    where = source.get("host") or item.get("reportingInstance", "")
+    return f"{who}, {where}" if where else who
+
+
+# Workloads
+
+
+def _ready_of_wanted(item: Object, now: datetime) -> str:
+    ready = read_field(item, "status.readyReplicas") or 0
+    return f"{ready}/{item['spec'].get('replicas', 0)}"
+
+
+def _job_status(item: Object, now: datetime) -> str:
+    for kind in ("Complete", "Failed"):
+        if condition_holds(item, kind):
+            return kind
+    if item["metadata"].get("deletionTimestamp"):
+        return "Terminating"
+    later = ("Suspended", "FailureTarget", "SuccessCriteriaMet")
+    return next((kind for kind in later if condition_holds(item, kind)), "Running")
+
+
+def _job_completions(item: Object, now: datetime) -> str:
+    spec, done = item["spec"], read_field(item, "status.succeeded") or 0
+    if "completions" in spec:
+        return f"{done}/{spec['completions']}"
+    parallelism = spec.get("parallelism", 0)
+    return f"{done}/1 of {parallelism}" if parallelism > 1 else f"{done}/1"
+
+
+def _job_duration(item: Object, now: datetime) -> str:
+    status = item.get("status") or {}
+    if not status.get("startTime"):
+        return ""
+    end = parse_time(status["completionTime"]) if status.get("completionTime") else now
+    return human(end - parse_time(status["startTime"]))
+
+
+def _last_schedule(item: Object, now: datetime) -> str:
+    last = read_field(item, "status.lastScheduleTime")
+    return age(last, now) if last else "<none>"
+
+
+def _controller(item: Object, now: datetime) -> str:
+    owner = next(
+        (each for each in item["metadata"].get("ownerReferences") or () if each.get("controller")), None
+    )
+    if owner is None:
+        return "<none>"
+    group = owner["apiVersion"].rpartition("/")[0]
+    kind = owner["kind"].lower()
+    return f"{kind}.{group}/{owner['name']}" if group else f"{kind}/{owner['name']}"
+
+
+# Storage
+
+
+def _modes(path: str) -> Cell:
+    words = {
+        "ReadWriteOnce": "RWO",
+        "ReadOnlyMany": "ROX",
+        "ReadWriteMany": "RWX",
+        "ReadWriteOncePod": "RWOP",
+    }
+
+    def cell(item: Object, now: datetime) -> str:
+        held = read_field(item, path) or ()
+        return ",".join(short for mode, short in words.items() if mode in held)
+
+    return cell
+
+
+def _phase(item: Object, now: datetime) -> Any:
+    return "Terminating" if item["metadata"].get("deletionTimestamp") else at("status.phase")(item, now)
+
+
+def _volume_claim(item: Object, now: datetime) -> str:
+    claim = item["spec"].get("claimRef")
+    return f"{claim.get('namespace', '')}/{claim.get('name', '')}" if claim else ""
+
+
+def _if_bound(cell: Cell) -> Cell:
+    return lambda item, now: cell(item, now) if item["spec"].get("volumeName") else ""
+
+
+def _storage_class_name(item: Object, now: datetime) -> str:
+    annotations = item["metadata"].get("annotations") or {}
+    default = annotations.get("storageclass.kubernetes.io/is-default-class") == "true"
+    return f"{item['metadata']['name']}{' (default)' if default else ''}"
+
+
+def _token_requests(item: Object, now: datetime) -> str:
+    audiences = item["spec"].get("tokenRequests")
+    return "<unset>" if audiences is None else ",".join(each.get("audience", "") for each in audiences)
+
+
+# Kinds that are only passing through here
+
+
+def _joined(values: Iterable[str]) -> str:
+    held = list(values)
+    more = f" + {len(held) - _SHOWN} more..." if len(held) > _SHOWN else ""
+    return ",".join(held[:_SHOWN]) + more
+
+
+def _data_size(item: Object, now: datetime) -> int:
     return len(item.get("data") or ()) + len(item.get("binaryData") or ())
 
 
-def _simple(*fields: str) -> Cells:
-    """Name, the fields, age."""
-
-    def cells(item: Object, now: datetime) -> list[Any]:
-        return [name_of(item), *(_dig(item, field) for field in fields), age_of(item, now)]
-
-    return cells
+def _scale_target(item: Object, now: datetime) -> str:
+    target = item["spec"]["scaleTargetRef"]
+    return f"{target.get('kind', '')}/{target.get('name', '')}"
 
 
-def _dig(item: Any, path: str) -> Any:
-    for step in path.split("."):
-        item = item.get(step) if isinstance(item, dict) else None
-    return "" if item is None else item
+def _metrics(item: Object, now: datetime) -> str:
+    current = read_field(item, "status.currentMetrics") or []
+    shown = []
+    for index, metric in enumerate(item["spec"].get("metrics") or ()):
+        source = metric.get("resource") or {}
+        wanted = (source.get("target") or {}).get("averageUtilization")
+        held = (current[index].get("resource") or {}) if index < len(current) else {}
+        used = (held.get("current") or {}).get("averageUtilization")
+        seen = "<unknown>" if used is None else f"{used}%"
+        shown.append(f"{source.get('name', '')}: {seen}/{wanted}%" if wanted is not None else "<unknown>")
+    return ", ".join(shown) or "<none>"
 
+
+def _hosts(item: Object, now: datetime) -> str:
+    return _joined(rule["host"] for rule in item["spec"].get("rules") or () if rule.get("host")) or "*"
+
+
+def _slice_ports(item: Object, now: datetime) -> str:
+    return _joined(str(port.get("port", "*")) for port in item.get("ports") or ()) or "<unset>"
+
+
+def _slice_addresses(item: Object, now: datetime) -> str:
+    addresses = (address for each in item.get("endpoints") or () for address in each.get("addresses") or ())
+    return _joined(addresses) or "<unset>"
+
+
+def _subjects(kind: str) -> Cell:
+    def cell(item: Object, now: datetime) -> str:
+        held = [each for each in item.get("subjects") or () if each.get("kind") == kind]
+        return ", ".join(
+            f"{each['namespace']}/{each['name']}" if each.get("namespace") else each["name"] for each in held
+        )
+
+    return cell
+
+
+def _device_claim_state(item: Object, now: datetime) -> str:
+    words = [
+        (item["metadata"].get("deletionTimestamp"), "deleted"),
+        (read_field(item, "status.allocation") is not None, "allocated"),
+        (read_field(item, "status.reservedFor"), "reserved"),
+    ]
+    return ",".join(word for holds, word in words if holds) or "pending"
+
+
+_NAMED = printer({"Age": age_of})
+_CREATED = printer({"Created At:date": at("metadata.creationTimestamp", None)})
+_WEBHOOKS = printer({"Webhooks:integer": length_of("webhooks"), "Age": age_of})
+_CONTAINERS: dict[str, Cell] = {"+Containers": containers("name"), "+Images": containers("image")}
+_TEMPLATED = {**_CONTAINERS, "+Selector": selector("spec.selector")}
+_SCALED: dict[str, Cell] = {
+    "Desired:integer": at("spec.replicas", 0),
+    "Current:integer": at("status.replicas", 0),
+    "Ready:integer": at("status.readyReplicas", 0),
+    "Age": age_of,
+}
+_CLASS: dict[str, Cell] = {
+    "StorageClass": at("spec.storageClassName"),
+    "VolumeAttributesClass": at("spec.volumeAttributesClassName", "<unset>"),
+}
+_MODE = {"+VolumeMode": at("spec.volumeMode", "<unset>")}
+_BINDING = printer(
+    {
+        "Role": lambda item, now: f"{item['roleRef']['kind']}/{item['roleRef']['name']}",
+        "Age": age_of,
+        "+Users": _subjects("User"),
+        "+Groups": _subjects("Group"),
+        "+ServiceAccounts": _subjects("ServiceAccount"),
+    }
+)
+_JOB_TEMPLATE = "spec.jobTemplate.spec.template.spec"
 
 PRINTERS: dict[str, Printer] = {
-    "": Printer(
-        columns("Name", "Created At:date"),
-        lambda item, now: [name_of(item), item["metadata"].get("creationTimestamp")],
-    ),
+    "": _CREATED,
     "pods": POD,
-    **WORKLOADS,
-    **STORAGE,
-    **RARELY,
-    "nodes": Printer(
-        columns(
-            "Name",
-            "Status",
-            "Roles",
-            "Age",
-            "Version",
-            wide=("Internal-IP", "External-IP", "OS-Image", "Kernel-Version", "Container-Runtime"),
-        ),
-        _node,
+    "nodes": printer(
+        {
+            "Status": _node_status,
+            "Roles": _node_roles,
+            "Age": age_of,
+            "Version": at("status.nodeInfo.kubeletVersion"),
+            "+Internal-IP": _node_address("InternalIP"),
+            "+External-IP": _node_address("ExternalIP"),
+            "+OS-Image": at("status.nodeInfo.osImage", "<unknown>"),
+            "+Kernel-Version": _node_kernel,
+            "+Container-Runtime": at("status.nodeInfo.containerRuntimeVersion", "<unknown>"),
+        }
     ),
-    "services": Printer(
-        columns("Name", "Type", "Cluster-IP", "External-IP", "Port(s)", "Age", wide=("Selector",)), _service
+    "services": printer(
+        {
+            "Type": at("spec.type"),
+            "Cluster-IP": lambda item, now: (item["spec"].get("clusterIPs") or ["<none>"])[0],
+            "External-IP": _service_address,
+            "Port(s)": _service_ports,
+            "Age": age_of,
+            "+Selector": labels("spec.selector"),
+        }
     ),
-    "namespaces": Printer(columns("Name", "Status", "Age"), _simple("status.phase")),
-    "configmaps": Printer(
-        columns("Name", "Data", "Age"), lambda item, now: [name_of(item), _size(item), age_of(item, now)]
+    "events": printer(
+        {
+            "Last Seen": _event_last,
+            "Type": at("type"),
+            "Reason": at("reason"),
+            "Object": _event_object,
+            "+Subobject": at("involvedObject.fieldPath"),
+            "+Source": _event_source,
+            "Message": lambda item, now: (item.get("message") or "").strip(),
+            "+First Seen": _event_first,
+            "+Count": _event_count,
+            "+Name": at("metadata.name"),
+        },
+        named=False,
     ),
-    "secrets": Printer(
-        columns("Name", "Type", "Data", "Age"),
-        lambda item, now: [name_of(item), item.get("type", ""), _size(item), age_of(item, now)],
+    "namespaces": printer({"Status": at("status.phase"), "Age": age_of}),
+    "configmaps": printer({"Data": _data_size, "Age": age_of}),
+    "secrets": printer({"Type": at("type"), "Data": _data_size, "Age": age_of}),
+    "serviceaccounts": _NAMED,
+    "deployments.apps": printer(
+        {
+            "Ready": _ready_of_wanted,
+            "Up-to-date": at("status.updatedReplicas", 0),
+            "Available": at("status.availableReplicas", 0),
+            "Age": age_of,
+            **_TEMPLATED,
+        }
     ),
-    "serviceaccounts": Printer(columns("Name", "Age"), _simple()),
-    "poddisruptionbudgets.policy": Printer(
-        columns("Name", "Min Available", "Max Unavailable", "Allowed Disruptions:integer", "Age"), _budget
+    "replicasets.apps": printer({**_SCALED, **_TEMPLATED}),
+    "replicationcontrollers": printer({**_SCALED, **_CONTAINERS, "+Selector": labels("spec.selector")}),
+    "statefulsets.apps": printer({"Ready": _ready_of_wanted, "Age": age_of, **_CONTAINERS}),
+    "daemonsets.apps": printer(
+        {
+            "Desired:integer": at("status.desiredNumberScheduled", 0),
+            "Current:integer": at("status.currentNumberScheduled", 0),
+            "Ready:integer": at("status.numberReady", 0),
+            "Up-to-date:integer": at("status.updatedNumberScheduled", 0),
+            "Available:integer": at("status.numberAvailable", 0),
+            "Node Selector": labels("spec.template.spec.nodeSelector"),
+            "Age": age_of,
+            **_TEMPLATED,
+        }
     ),
-    "priorityclasses.scheduling.k8s.io": Printer(
-        columns("Name", "Value:integer", "Global-Default:boolean", "Age", "PreemptionPolicy"),
-        lambda item, now: [
-            name_of(item),
-            item["value"],
-            item.get("globalDefault", False),
-            age_of(item, now),
-            item.get("preemptionPolicy", ""),
-        ],
+    "controllerrevisions.apps": printer(
+        {"Controller": _controller, "Revision": at("revision", 0), "Age": age_of}
     ),
-    "leases.coordination.k8s.io": Printer(columns("Name", "Holder", "Age"), _simple("spec.holderIdentity")),
-    "mutatingwebhookconfigurations.admissionregistration.k8s.io": Printer(
-        columns("Name", "Webhooks:integer", "Age"),
-        lambda item, now: [name_of(item), len(item.get("webhooks") or ()), age_of(item, now)],
+    "jobs.batch": printer(
+        {
+            "Status": _job_status,
+            "Completions": _job_completions,
+            "Duration": _job_duration,
+            "Age": age_of,
+            **_TEMPLATED,
+        }
     ),
-    "validatingwebhookconfigurations.admissionregistration.k8s.io": Printer(
-        columns("Name", "Webhooks:integer", "Age"),
-        lambda item, now: [name_of(item), len(item.get("webhooks") or ()), age_of(item, now)],
+    "cronjobs.batch": printer(
+        {
+            "Schedule": at("spec.schedule"),
+            "Timezone": at("spec.timeZone", "<none>"),
+            "Suspend:boolean": spelled("spec.suspend", "False"),
+            "Active:integer": length_of("status.active"),
+            "Last Schedule": _last_schedule,
+            "Age": age_of,
+            "+Containers": containers("name", _JOB_TEMPLATE),
+            "+Images": containers("image", _JOB_TEMPLATE),
+            "+Selector": selector("spec.jobTemplate.spec.selector"),
+        }
     ),
+    "poddisruptionbudgets.policy": printer(
+        {
+            "Min Available": spelled("spec.minAvailable", "N/A"),
+            "Max Unavailable": spelled("spec.maxUnavailable", "N/A"),
+            "Allowed Disruptions:integer": at("status.disruptionsAllowed", 0),
+            "Age": age_of,
+        }
+    ),
+    "priorityclasses.scheduling.k8s.io": printer(
+        {
+            "Value:integer": at("value"),
+            "Global-Default:boolean": at("globalDefault", False),
+            "Age": age_of,
+            "PreemptionPolicy": at("preemptionPolicy"),
+        }
+    ),
+    "persistentvolumes": printer(
+        {
+            "Capacity": at("spec.capacity.storage", "0"),
+            "Access Modes": _modes("spec.accessModes"),
+            "Reclaim Policy": at("spec.persistentVolumeReclaimPolicy"),
+            "Status": _phase,
+            "Claim": _volume_claim,
+            **_CLASS,
+            "Reason": at("status.reason"),
+            "Age": age_of,
+            **_MODE,
+        }
+    ),
+    "persistentvolumeclaims": printer(
+        {
+            "Status": _phase,
+            "Volume": at("spec.volumeName"),
+            "Capacity": _if_bound(at("status.capacity.storage", "0")),
+            "Access Modes": _if_bound(_modes("status.accessModes")),
+            **_CLASS,
+            "Age": age_of,
+            **_MODE,
+        }
+    ),
+    "storageclasses.storage.k8s.io": printer(
+        {
+            "Name": _storage_class_name,
+            "Provisioner": at("provisioner"),
+            "ReclaimPolicy": at("reclaimPolicy"),
+            "VolumeBindingMode": at("volumeBindingMode"),
+            "AllowVolumeExpansion": at("allowVolumeExpansion", False),
+            "Age": age_of,
+        }
+    ),
+    "csinodes.storage.k8s.io": printer({"Drivers:integer": length_of("spec.drivers"), "Age": age_of}),
+    "csidrivers.storage.k8s.io": printer(
+        {
+            "AttachRequired:boolean": at("spec.attachRequired", True),
+            "PodInfoOnMount:boolean": at("spec.podInfoOnMount", False),
+            "StorageCapacity:boolean": at("spec.storageCapacity", False),
+            "TokenRequests": _token_requests,
+            "RequiresRepublish:boolean": at("spec.requiresRepublish", False),
+            "Modes": lambda item, now: ",".join(item["spec"].get("volumeLifecycleModes") or ()) or "<none>",
+            "Age": age_of,
+        }
+    ),
+    "leases.coordination.k8s.io": printer({"Holder": at("spec.holderIdentity"), "Age": age_of}),
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io": _WEBHOOKS,
+    "validatingwebhookconfigurations.admissionregistration.k8s.io": _WEBHOOKS,
+    "horizontalpodautoscalers.autoscaling": printer(
+        {
+            "Reference": _scale_target,
+            "Targets": _metrics,
+            "MinPods": spelled("spec.minReplicas", "<unset>"),
+            "MaxPods": at("spec.maxReplicas", 0),
+            "Replicas": at("status.currentReplicas", 0),
+            "Age": age_of,
+        }
+    ),
+    "ingresses.networking.k8s.io": printer(
+        {
+            "Class": at("spec.ingressClassName", "<none>"),
+            "Hosts": _hosts,
+            "Address": _load_balancer,
+            "Ports": lambda item, now: "80, 443" if item["spec"].get("tls") else "80",
+            "Age": age_of,
+        }
+    ),
+    "networkpolicies.networking.k8s.io": printer(
+        {"Pod-Selector": selector("spec.podSelector"), "Age": age_of}
+    ),
+    "endpointslices.discovery.k8s.io": printer(
+        {
+            "AddressType": at("addressType"),
+            "Ports": _slice_ports,
+            "Endpoints": _slice_addresses,
+            "Age": age_of,
+        }
+    ),
+    "runtimeclasses.node.k8s.io": printer({"Handler": at("handler"), "Age": age_of}),
+    "rolebindings.rbac.authorization.k8s.io": _BINDING,
+    "clusterrolebindings.rbac.authorization.k8s.io": _BINDING,
+    "resourceclaims.resource.k8s.io": printer({"State": _device_claim_state, "Age": age_of}),
+    "resourceclaimtemplates.resource.k8s.io": _NAMED,
+    "deviceclasses.resource.k8s.io": _NAMED,
 }
-
-# The one table whose wide columns stand between the others.
-_EVENT_COLUMNS = columns("Last Seen", "Type", "Reason", "Object", wide=("Subobject", "Source")) + columns(
-    "Message", wide=("First Seen", "Count", "Name")
-)
-PRINTERS["events"] = Printer(_EVENT_COLUMNS, _event)

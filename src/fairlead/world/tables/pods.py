@@ -5,10 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from fairlead.world.conditions import condition_of, is_ready
-from fairlead.world.tables.columns import Printer, age, columns
-
-__all__ = ["POD", "print_pod_conditions"]
+from fairlead.world.objects import condition, condition_holds
+from fairlead.world.tables.columns import Printer, age, heading
 
 Object = dict[str, Any]
 
@@ -45,17 +43,18 @@ def _cells(pod: Object, now: datetime) -> list[Any]:
     ]
 
 
-POD = Printer(
-    columns(
-        "Name",
-        "Ready",
-        "Status",
-        "Restarts",
-        "Age",
-        wide=("IP", "Node", "Nominated Node", "Readiness Gates"),
-    ),
-    _cells,
+_HEADINGS = (
+    "Name",
+    "Ready",
+    "Status",
+    "Restarts",
+    "Age",
+    "+IP",
+    "+Node",
+    "+Nominated Node",
+    "+Readiness Gates",
 )
+POD = Printer(tuple(heading(each) for each in _HEADINGS), _cells)
 
 
 def _sidecars(spec: Object) -> set[str]:
@@ -68,13 +67,13 @@ def _story(pod: Object) -> tuple[str, int, int, str]:
     status = pod.get("status") or {}
     phase = status.get("phase", "")
     reason = status.get("reason") or phase
-    scheduled = condition_of(pod, "PodScheduled")
+    scheduled = condition(pod, "PodScheduled")
     if scheduled and scheduled.get("reason") == "SchedulingGated":
         reason = "SchedulingGated"
     initializing, ready, restarts, last = _init_story(pod)
     if initializing:
         reason = initializing
-    initialized = condition_of(pod, "Initialized")
+    initialized = condition(pod, "Initialized")
     if not initializing or (initialized and initialized.get("status") == "True"):
         reason, more_ready, more, later = _main_story(pod, reason)
         ready += more_ready
@@ -129,7 +128,7 @@ def _main_story(pod: Object, reason: str) -> tuple[str, int, int, str]:
             ready += 1
     if reason == "Completed":
         if running:
-            reason = "Running" if is_ready(pod) else failed or "NotReady"
+            reason = "Running" if condition_holds(pod, "Ready") else failed or "NotReady"
         elif failed:
             reason = failed
     return reason, ready, restarts, last
@@ -158,8 +157,5 @@ def _gates(pod: Object) -> str:
     gates = pod["spec"].get("readinessGates") or ()
     if not gates:
         return "<none>"
-    met = 0
-    for gate in gates:
-        condition = condition_of(pod, gate["conditionType"])
-        met += 1 if condition and condition.get("status") == "True" else 0
+    met = sum(condition_holds(pod, gate["conditionType"]) for gate in gates)
     return f"{met}/{len(gates)}"

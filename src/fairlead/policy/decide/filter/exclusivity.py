@@ -1,7 +1,7 @@
 """Which nodes pods have to themselves: an ``exclusive`` tier takes one governed pod per node.
 
 kube-scheduler asks about the next pod before the watch shows where the last one went, and never says which
-of the nodes on offer it took. So who might meet a pod that must be alone is given one node, which counts as
+of the nodes on offer it took. So a pod that might meet one that must be alone gets one node, which counts as
 taken until the watch shows the outcome or half a minute passes. Pods that no policy governs are not seen:
 they count for resources only.
 """
@@ -9,8 +9,6 @@ they count for resources only.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-
-__all__ = ["Exclusivity"]
 
 
 class Exclusivity:
@@ -21,8 +19,8 @@ class Exclusivity:
     """
 
     def __init__(self, given_s: float, freed: Callable[[str], None] = lambda _: None) -> None:
-        """`given_s` is how long a node waits for the watch to show whether it was taken; `freed` hears of
-        nodes that nobody is on any more.
+        """`given_s` is how long a node waits for the watch to show whether it was taken; `freed` is called
+        for nodes that no pod is on any more.
         """
         self._given_s = given_s
         self._freed = freed
@@ -32,14 +30,14 @@ class Exclusivity:
         self._given: dict[str, tuple[str, float]] = {}
 
     def use(self, tiers: Mapping[str, Collection[str]]) -> None:
-        """These are the exclusive tiers, by policy; every pod that has a node is to be shown anew."""
+        """These are the exclusive tiers, by policy; every pod that has a node is to be shown again."""
         self._tiers = tiers
         for uid in self._of.keys() - self._given.keys():
             self._take_off(uid)
 
     @property
     def matters(self) -> bool:
-        """Whether any tier is exclusive: otherwise nobody's node is looked at."""
+        """Whether any tier is exclusive: otherwise no pod's node is looked at."""
         return bool(self._tiers)
 
     def shown(self, uid: str, policy: str, tier: str, node: str) -> None:
@@ -71,12 +69,12 @@ class Exclusivity:
             self.take_back(uid)
 
     def __contains__(self, node: object) -> bool:
-        """Whether anybody is there, or on the way."""
+        """Whether any pod is there, or on the way."""
         return node in self._on
 
     def takes(self, node: str, uid: str, *, alone: bool, besides: Collection[str] = ()) -> bool:
-        """Whether a pod may go there: nobody has the node to itself and, if it must be `alone`, nobody is
-        there. Those `besides` are about to be evicted.
+        """Whether a pod may go there: no other has the node to itself and, if it must be `alone`, no other is
+        there. Pods in `besides` are about to be evicted.
         """
         others = self._on.get(node)
         if not others:

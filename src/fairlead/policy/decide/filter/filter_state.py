@@ -14,20 +14,70 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from fairlead.policy.choice import Choice, are_scattered, choose_for, held_by_number
+from fairlead.policy.decide.filter.assumed_slots import ASSUMED_S, AssumedSlots
 from fairlead.policy.decide.filter.exclusivity import Exclusivity
-from fairlead.policy.decide.filter.request import FilterAnswer, FilterRequest
-from fairlead.policy.decide.filter.retry_hints import RetryHints
-from fairlead.policy.decide.filter.slots import ASSUMED_S, Slots
-from fairlead.policy.decide.filter.tier_nodes import NodesOfTiers
-from fairlead.policy.decide.filter.waiting_pod import Waiting
-from fairlead.policy.groups import GroupKey, Member, ordinal_of
+from fairlead.policy.decide.filter.waiting_pod import RetryHints, Waiting
+from fairlead.policy.groups.member import GroupKey, Member, Place, ordinal_of
+from fairlead.policy.rule.choice import Beside, Choice, choose_for
+from fairlead.policy.rule.split import Tiers
+from fairlead.policy.tiers.tier_nodes import NodesOfTiers
 
-__all__ = ["FilterState"]
-
-_FORGET_S = 15 * 60.0  # a pod that nobody asked about for so long: kube-scheduler retries within 5 minutes
+_TAKEN = "node(s) in use where a pod has its node to itself"
+_UNSEEN = "node(s) that fairlead's watch has not shown yet"
+_FORGET_S = 15 * 60.0  # a pod that was not queried for this long: kube-scheduler retries within 5 minutes
 _GONE = 10_000  # pods of which we remember that they are gone; kube-scheduler is not that many behind
+
+
+@dataclass(frozen=True, slots=True)
+class FilterRequest:
+    """A pod that kube-scheduler asks about."""
+
+    member: Member
+    namespace: str
+    place: Place
+    tiers: Tiers
+    costed: bool = False
+    """Whether the user said which pod goes first: then that stands."""
+
+    @property
+    def admitted(self) -> bool:
+        """Whether the webhook has decided on it: its affinity says where it may go, and we agree."""
+        return bool(self.member.token)
+
+    def refusal(self, choice: Choice) -> str:
+        """Why the pod of this choice has no node, in the words of kube-scheduler's events."""
+        policy = self.place.policy
+        if choice.tier is None:
+            return f"node(s) of no use: every tier of placement policy {policy.name} is at its max"
+        return f"node(s) outside tier {policy.spec.tiers[choice.tier].name} of placement policy {policy.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class FilterAnswer:
+    """Which of the nodes on offer a pod may go to."""
+
+    nodes: Sequence[str]
+    choice: Choice | None = None
+    slot: int = 0
+    refusal: str = ""
+    """Why none, in the words of kube-scheduler's events: said of each node outside the tier."""
+    unknown: Sequence[str] = ()
+    """Nodes that our watch has not shown yet: they may turn out to be the tier's."""
+    taken: Sequence[str] = ()
+    """Nodes of the tier where a pod has to be alone, and is, or is not."""
+    passed: tuple[str, ...] = ()
+    """Tiers that passed the pod on because it waited long enough."""
+
+    def refusals(self, offered: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+        """Where there is no node for the pod: why, by node. Apart from the others those where no eviction
+        would help: a pod evicted from a node outside the tier makes no room for this one.
+        """
+        if self.nodes:
+            return {}, {}
+        failed = dict.fromkeys(self.unknown, _UNSEEN) | dict.fromkeys(self.taken, _TAKEN)
+        return failed, {name: self.refusal for name in offered if name not in failed}
 
 
 class FilterState:
@@ -38,11 +88,11 @@ class FilterState:
     ) -> None:
         self.nodes = nodes
         self._marked = marked
-        self.groups: dict[GroupKey, Slots] = {}
+        self.groups: dict[GroupKey, AssumedSlots] = {}
         self.waiting: dict[str, Waiting] = {}
         self._gone: dict[str, None] = {}
         self.retry_hints: RetryHints | None = None
-        """While somebody makes those ask again for whom there is room."""
+        """Set while a component has those pods scheduled again that there is room for."""
         self.exclusivity = Exclusivity(ASSUMED_S, self._freed)
         self.exclusivity.use(nodes.exclusive())
 
@@ -57,9 +107,8 @@ class FilterState:
             return FilterAnswer((), refusal="node(s) not needed: the pod is gone")
         waiting = self._asked(ask, now)
         self.exclusivity.expire(now)
-        slots = self._slots(ask, now)
-        slot = 1 if slots is None else slots.next_slot(uid, ordinal_of(policy, ask.place.workload))
-        preferred = policy.spec.enforce == "preferred"  # nobody waits for a tier's sake
+        slots, slot = self._slots(ask, now)
+        preferred = policy.spec.enforce == "preferred"  # then no pod waits for a tier
         passes = waiting.most if preferred else waiting.passes(now)
         choice, nodes, passed, skipped = self._choose(ask, slot, offered, passes, probing)
         name = "" if choice.tier is None else policy.spec.tiers[choice.tier].name
@@ -91,15 +140,13 @@ class FilterState:
         )
 
     def wants_probe(self, ask: FilterRequest, offered: Sequence[str], now: float) -> str:
-        """The marked tier that this pod could try right now, for whoever may claim its probe."""
+        """The marked tier that this pod could try right now, if the caller can claim its probe."""
         if ask.admitted or ask.member.uid in self._gone:
             return ""
         if not (marked := self._marked(ask.place.policy.name)):
             return ""
         policy = ask.place.policy
-        slots = self._slots(ask, now)
-        ordinal = ordinal_of(policy, ask.place.workload)
-        slot = 1 if slots is None else slots.next_slot(ask.member.uid, ordinal)
+        _, slot = self._slots(ask, now)
         own = self._choice(ask, slot, ()).tier
         if own is None or (name := policy.spec.tiers[own].name) not in marked:
             return ""
@@ -115,24 +162,22 @@ class FilterState:
     ) -> Collection[str]:
         """The candidates whose victims' room would be of use to the pod: those of its tier.
 
-        They come with their victims' UIDs: where a pod must be alone, nobody else may stay.
+        They come with their victims' UIDs: where a pod must be alone, no other may stay.
         """
         if ask.admitted or ask.place.policy.spec.enforce == "preferred":
             return candidates
         if ask.member.uid in self._gone:
             return ()
         waiting = self._asked(ask, now)
-        slots = self._slots(ask, now)
-        ordinal = ordinal_of(ask.place.policy, ask.place.workload)
-        slot = 1 if slots is None else slots.next_slot(ask.member.uid, ordinal)
+        _, slot = self._slots(ask, now)
         passes, trying = waiting.passes(now), waiting.trying
         return self._choose(ask, slot, candidates, passes, trying, victims=candidates)[1]
 
     def scores(self, ask: FilterRequest, offered: Sequence[str], highest: int) -> list[int]:
         """How good each node is, 0 to `highest`: in the pod's tier, and where fewest of its group are.
 
-        One domain has all the points: every node on offer takes the pod, so nobody asks for the second
-        best. It is believed to be kube-scheduler's choice until the watch shows that: or the pods of one
+        One domain has all the points: every node on offer takes the pod, so the second best is never
+        needed. It is believed to be kube-scheduler's choice until the watch shows that: or the pods of one
         moment would all be sent to the same domain.
         """
         policy, key = ask.place.policy, ask.place.key
@@ -172,7 +217,7 @@ class FilterState:
     def shown(self, key: GroupKey, member: Member, node: str) -> None:
         """The watch shows a pod of a group."""
         if not key.alone:
-            slots = self.groups.setdefault(key, Slots())
+            slots = self.groups.setdefault(key, AssumedSlots())
             if member.leaving and member.uid in slots.holders:
                 self._made_room(key)
             slots.shown(member, node)
@@ -202,7 +247,7 @@ class FilterState:
                 del self.groups[key]
 
     def start_over(self, pods: Iterable[tuple[GroupKey, Member, str]], unchanged: Collection[str]) -> None:
-        """Policies changed, but for those `unchanged`: who holds what is worked out anew from these `pods`.
+        """Policies changed, but for those `unchanged`: work out again from these `pods` which holds what.
 
         kube-scheduler goes by what it was answered, so what was assumed lasts as long as it would have:
         every node that a pod was given, and the slots of unchanged policies; others' mean something else.
@@ -210,10 +255,10 @@ class FilterState:
         self.groups = {key: slots for key, slots in self.groups.items() if key.policy in unchanged}
         self.exclusivity.use(self.nodes.exclusive())
         for one in self.waiting.values():
-            # Who was refused may have met another policy's exclusive tier, which may be gone.
+            # A pod that was refused may have met another policy's exclusive tier, which may be gone.
             if one.refused or one.key.policy not in unchanged:
                 one.start_over()
-        # Who is assumed and not shown is where it was: our watch may be behind kube-scheduler's.
+        # A pod that is assumed and not shown is where it was: our watch may be behind kube-scheduler's.
         group_of = {uid: key for key, slots in self.groups.items() for uid in slots.assumed}
         for key, member, node in pods:
             self.shown(key, member, node)
@@ -224,8 +269,9 @@ class FilterState:
                     slots.gone(uid)
 
     def tidy(self, now: float) -> None:
-        """Drop what nobody asks about any more: pods that no policy governs now, or that we saw too late.
-        Who may have the room that was made is outdated.
+        """Drop what is not queried any more: pods that no policy governs now, or that we saw too late.
+
+        Pods that may have the room that was made become outdated.
         """
         for uid in [uid for uid, one in self.waiting.items() if now - one.last > _FORGET_S]:
             del self.waiting[uid]
@@ -239,7 +285,7 @@ class FilterState:
             self.retry_hints.use(self.waiting.values(), self.nodes, self.exclusivity, now)
 
     def _is_gone(self, uid: str) -> None:
-        """kube-scheduler may not know yet, and ask: nothing may be kept for who never comes for it."""
+        """kube-scheduler may not know yet, and ask: nothing may be kept for a pod that never comes for it."""
         self._gone[uid] = None
         if len(self._gone) > _GONE:
             del self._gone[next(iter(self._gone))]
@@ -266,27 +312,27 @@ class FilterState:
     def _would_wait(self, ask: FilterRequest, tier: str, now: float) -> bool:
         """Whether a pod that may try a tier with nothing on offer would wait, and not be passed on at once.
 
-        Who does not wait would take the probe from those who do, and tell nothing of the tier.
+        A pod that does not wait would take the probe from those that do, and tell nothing of the tier.
         """
         if ask.place.policy.spec.enforce == "preferred":
             return False
         waiting = self._asked(ask, now)
         return waiting.trying == tier or not waiting.passes(now)
 
-    def _slots(self, ask: FilterRequest, now: float) -> Slots | None:
-        """The slots of the pod's group; None for a pod that is alone in it."""
+    def _slots(self, ask: FilterRequest, now: float) -> tuple[AssumedSlots | None, int]:
+        """The slots of the pod's group, and the one it would get; none where it is alone in its group."""
         if ask.place.key.alone:
-            return None
-        slots = self.groups.setdefault(ask.place.key, Slots())
+            return None, 1
+        slots = self.groups.setdefault(ask.place.key, AssumedSlots())
         if slots.expire(now):
             self._made_room(ask.place.key)
         slots.settle(ask.tiers, coming=ask.member.uid not in slots.holders)
-        return slots
+        return slots, slots.next_slot(ask.member.uid, ordinal_of(ask.place.policy, ask.place.workload))
 
     def _open(
         self, ask: FilterRequest, names: Sequence[str], victims: Mapping[str, Collection[str]] | None = None
     ) -> Sequence[str]:
-        """Of these nodes, those that take the pod: nobody there must be alone, and it need not be."""
+        """Of these nodes, those that take the pod: empty, or neither it nor a pod there must be alone."""
         if not self.exclusivity.matters:
             return names
         policy, uid = ask.place.policy.name, ask.member.uid
@@ -305,7 +351,7 @@ class FilterState:
     def _given(
         self, ask: FilterRequest, nodes: Sequence[str], choice: Choice, now: float, *, alone: bool
     ) -> Sequence[str]:
-        """Of these nodes, those to offer: one, where it must be `alone` or might meet somebody who must."""
+        """Of these nodes, those to offer: one, where it must be `alone` or might meet a pod that must."""
         if not self.exclusivity.matters:
             return nodes
         uid, policy = ask.member.uid, ask.place.policy.name
@@ -334,7 +380,7 @@ class FilterState:
         return chosen
 
     def _taken(self, ask: FilterRequest, offered: Sequence[str], choice: Choice) -> list[str]:
-        """The nodes of the tier that would do, were the pod or somebody else not to be alone."""
+        """The nodes of the tier that would do if neither the pod nor another had to be alone."""
         if not self.exclusivity.matters or choice.tier is None:
             return []
         tier = self.nodes.of(ask.place.policy.name, choice.tier)
@@ -375,31 +421,15 @@ class FilterState:
             skipped.add(tier)
 
     def _choice(self, ask: FilterRequest, slot: int, unavailable: Collection[str]) -> Choice:
-        policy, workload = ask.place.policy, ask.place.workload
         slots = self.groups.get(ask.place.key)
-        ordinal = ordinal_of(policy, workload)
-        others = slots.number_beside(ask.member.uid) if slots is not None else 0
-        held, scattered = None, False
-        if slots is not None:
-            scattered = ordinal is None and are_scattered(workload, policy, slots.highest, others)
-            if unavailable or ask.tiers.counts_matter or scattered:
-                held = slots.held_beside(ask.member.uid)
-                if ask.tiers.safe is not None and ordinal is not None:
-                    held = held_by_number(ask.tiers, slots.by_number(), slot, workload.replicas)
+        beside = slots.beside(ask.member.uid) if slots is not None else Beside()
         return choose_for(
-            workload,
-            policy,
-            ask.tiers,
-            slot,
-            others=others,
-            unavailable=unavailable,
-            held=held,
-            scattered=scattered,
+            ask.place.workload, ask.place.policy, ask.tiers, slot, beside, unavailable=unavailable
         )
 
 
 def _crowds(
-    slots: Slots | None,
+    slots: AssumedSlots | None,
     within: Mapping[str, tuple[str, ...]],
     domains: Collection[tuple[str, ...]],
     besides: str,

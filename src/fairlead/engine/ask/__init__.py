@@ -1,0 +1,6 @@
+"""Questions about a cluster as it stands: the engine's public API, for objects without a scheduler.
+
+Belongs here: `Cluster`, made from any Kubernetes objects; why a pod fits or not, what would make it fit,
+the plan for all that waits, and the fit of a pod on a node that does not exist yet. Does not belong here:
+anything that a running scheduler needs; `core` and below know nothing of it.
+"""
