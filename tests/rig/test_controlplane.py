@@ -8,6 +8,7 @@ import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -79,19 +80,22 @@ def test_no_pod_is_put_on_a_node_of_an_autoscaler_before_it_has_its_hostname(pla
     """Two pods with anti-affinity on the hostname would both be put on a node without that label."""
     groups = read_groups([{"name": "made", "taints": [{"key": "own", "effect": "NoSchedule"}]}])
     [template] = yaml.safe_load(config_maps(groups, "kube-system")[1]["data"]["templates"])["items"]
-    template["metadata"]["name"] = "made"
-    plane.api.create("/api/v1/nodes", template)
+    # Many of them: KWOK picks at random among the stages that match a node.
+    names = [f"made-{number}" for number in range(20)]
+    for name in names:
+        plane.api.create("/api/v1/nodes", template | {"metadata": template["metadata"] | {"name": name}})
 
-    def started() -> bool:
-        node = plane.api.get("/api/v1/nodes/made")
+    def started(name: str) -> bool:
+        node = plane.api.get(f"/api/v1/nodes/{name}")
         keys = [taint["key"] for taint in node["spec"].get("taints", [])]
         free = not any(key.startswith("startup-taint.cluster-autoscaler.kubernetes.io/") for key in keys)
-        assert not free or node["metadata"]["labels"]["kubernetes.io/hostname"] == "made"
+        assert not free or node["metadata"]["labels"]["kubernetes.io/hostname"] == name
         assert "own" in keys
         return keys == ["own"]
 
-    wait_until(started, "the node to be usable", timeout_s=30)
-    plane.kubectl("delete", "node", "made")
+    for name in names:
+        wait_until(partial(started, name), "the node to be usable", timeout_s=30)
+    plane.kubectl("delete", "node", *names)
 
 
 def test_a_deployments_pods_run_and_are_gone_after_its_deletion(plane: ControlPlane) -> None:
