@@ -1,4 +1,4 @@
-"""A cluster's state from files: YAML or JSON, one or many documents, ``kubectl get ... -o yaml`` as it is."""
+"""Reads a cluster's state from files: YAML or JSON, documents or lists, as kubectl prints it."""
 
 from __future__ import annotations
 

@@ -2,5 +2,5 @@
 
 Belongs here: everything that puts bytes on a connection to Kubernetes or takes them off it. Does not
 belong here: anything that decides what to write. One rule shapes the package: a write whose outcome
-is unknown is never repeated unless repeating it cannot apply it twice.
+is unknown is repeated only if that cannot apply it twice.
 """

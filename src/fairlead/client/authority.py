@@ -1,7 +1,7 @@
 """A certificate authority of our own: makes, keeps and hands out what TLS needs.
 
 Subtle: Python 3.13 checks chains strictly, so every certificate carries key identifiers and key usage.
-Elliptic curves because keys are made while a user waits, and RSA keys alone would take a second.
+Keys are elliptic-curve keys: a user waits for them, and making RSA keys would by itself take a second.
 """
 
 from __future__ import annotations

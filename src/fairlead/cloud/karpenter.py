@@ -1,8 +1,8 @@
 """NodePools for Karpenter: the same labels, taints and bounds as the groups they are made from.
 
-A maximum is said twice, as a number of nodes and as the cpus and memory of that many: what one look at the
-pending pods asks for may exceed ``limits.nodes``, but not the others. Karpenter counts what machines have,
-not what a file says that pods may use of it.
+A maximum is said twice, as a number of nodes and as the cpus and memory of that many: in one pass over the
+pending pods Karpenter may exceed ``limits.nodes``, but not the limits on cpu and memory. Karpenter counts a
+machine's full capacity, not the allocatable amounts of our file.
 """
 
 from __future__ import annotations

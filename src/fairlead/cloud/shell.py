@@ -1,4 +1,4 @@
-"""Words of commands that are printed to be pasted into a shell: names come from clouds and clusters."""
+"""Quotes words of printed commands for a shell, because names in them come from clouds and clusters."""
 
 from __future__ import annotations
 

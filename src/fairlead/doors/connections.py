@@ -1,7 +1,8 @@
-"""The connections of a port: how many there may be, and how long each may take over what it owes.
+"""The connections of a port: how many there may be, and how long a client may take for each step.
 
-A connection owes a TLS handshake, then the header of a request, then the body (see `bodies`), then to read
-its answer. aiohttp has no deadline for any of these, so connections are accepted here and handed to it.
+A port waits for a client's TLS handshake, then for the header of its request, then for the body (see
+`bodies`), then for the client to read the answer. aiohttp has no deadline for any of these, so connections
+are accepted here and handed to it.
 
 The subtle thing is which one goes when a port is full. A connection that wants to be served sends its
 request within milliseconds, so the place of a newcomer is taken from the connection that has been silent

@@ -1,4 +1,4 @@
-"""What happens in the demo: what is asked of the cluster, and what is waited for before going on.
+"""The demo's steps: what it asks of the cluster, and what it waits for before it goes on.
 
 The story does nothing itself; it yields steps, and `clusters` carries them out, in virtual time or
 on the wall clock, on the embedded cluster or on a real one. Its workloads are the shipped examples.

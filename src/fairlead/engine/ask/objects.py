@@ -1,7 +1,7 @@
-"""From any Kubernetes objects, as plain data, to the typed ones that the engine reads.
+"""Converts Kubernetes objects, as plain data, to the typed ones that the engine reads.
 
-Lists are opened, kinds that the engine does not read are skipped, and what the API server's admission would
-have filled in (a namespace, the number behind a priority class) is filled in.
+Lists are unpacked into their items, kinds that the engine does not read are skipped, and what the API
+server's admission would have filled in (a namespace, the number behind a priority class) is filled in.
 """
 
 from __future__ import annotations

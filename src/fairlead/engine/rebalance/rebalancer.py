@@ -238,7 +238,7 @@ class Rebalancer:
         return planner.plan()
 
     def sent(self, move: Move, now: float) -> None:
-        """The eviction was accepted."""
+        """The eviction is about to be sent: from now on the move is under way, unless it is `refused`."""
         if (found := self._of(move, now)) is None:
             return
         standing, held = found

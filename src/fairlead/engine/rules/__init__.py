@@ -6,9 +6,13 @@ The latter two must agree; a test holds them to it. Some can also refuse a pod o
 
 To add one: its module with these functions; its line in `ORDER`, with `of_nodes` where it reads nothing but
 the node; its reasons in `reasons`. If other pods matter to it, `planning.preemption` (`only_amounts`,
-`looks_beyond_node`) and `ranking.runs` (`_rules_that_move`) must know. If it can reject, `_REJECTIONS` and
-`PodClass.deniable`. If it reads fields that no rule read before, the `kube` struct, `snapshot.specs` or
-`snapshot.classes.class_key`, and `core.state._same_node`. The differential tests want a case for each reason.
+`looks_beyond_node`), `core.hints` (`wants_company`) and `ranking.runs` (`_rules_that_move`, `_takes_node`)
+must know. If it can reject, `_REJECTIONS` and `snapshot.registry`, which says what is `deniable`. If it reads
+fields that no rule read before, the `kube` struct, `feed.trimming` (a field that is trimmed there is never
+seen live), `snapshot.specs` or `snapshot.classes.class_key`, `core.state._same_node`, and `planning.tier_fit`
+where an empty node decides it. For what would help, `ask.counterfactuals`; for the doctor,
+`cloud.doctor.pods`. The differential tests want a case for each reason
+(`tests/support/differential/each_reason.py`).
 
 Belongs here: the rules, what they find, and the reasons that they give, as values. Does not belong here: what
 is only preferred (`ranking`), and pods that could leave (`planning`): a rule takes the snapshot as it stands.

@@ -1,5 +1,5 @@
-"""What a door decides about pods under placement policies, as state machines without I/O.
+"""What webhook and extender decide about pods under placement policies, without I/O.
 
-Calls, watch events and time come in, decisions go out; a door carries both. What belongs here depends on one
-door's protocol. What every door shares (the rule, groups, marks, the ledger) is in the package above.
+Calls, watch events and time come in, decisions go out; a component carries both. What belongs here depends on
+one door's protocol. What every door shares (the rule, groups, marks, the ledger) is in the package above.
 """

@@ -115,7 +115,6 @@ class GroupStates:
     another revision is another group, but both must know of each other, so whether a workload is being rolled
     out is worked out when a state is queried.
 
-
     Invariant: a group whose state is not in `_states` is worked out when its state is queried next.
     """
 

@@ -8,9 +8,9 @@ How slots are given stands here, once:
 * A pod on a node of another tier than its slot's was passed on. When a slot of the tier where it is
   becomes free, it changes to that, and the next pod goes where the split lacks one.
 
-The ledger, the extender's memory and the scheduler's waiting line are made with this table. Each step costs
-the logarithm of the group: free slots wait in one heap per tier, and slots taken since are skipped when they
-come up.
+A ledger adopts pods through this table, the extender keeps one for each group, and the scheduler's waiting
+line asks it where a pod must be adopted. Each step costs the logarithm of the group: free slots wait in one
+heap per tier, and slots taken since are skipped when they come up.
 """
 
 from __future__ import annotations
