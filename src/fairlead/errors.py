@@ -135,7 +135,7 @@ class Missing(FairleadError):  # noqa: N818
 
 
 class Taken(FairleadError):  # noqa: N818
-    """An object of a name that we need exists and is somebody else's: it is never adopted."""
+    """An object of a name that we need exists and belongs to another writer: it is never adopted."""
 
 
 class Overdue(FairleadError):  # noqa: N818

@@ -23,7 +23,7 @@ def served_aws() -> Iterator[Aws]:
 
 @pytest.fixture(scope="session")
 def descriptions_read_once() -> Iterator[None]:
-    """Each of boto3's sessions reads the descriptions of its services anew: 0.2 s for EC2's alone."""
+    """Each of boto3's sessions reads the descriptions of its services again: 0.2 s for EC2's alone."""
     read = cache(JSONFileLoader().load_file)
 
     def load_file(_: JSONFileLoader, file_path: str) -> Any:

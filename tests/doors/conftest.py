@@ -14,7 +14,7 @@ from support.rebalancing import Rebalanced
 REAL = pytest.mark.real
 
 
-# For a whole module: to have kube-scheduler ask an extender it must be started anew.
+# For a whole module: to have kube-scheduler ask an extender it must be restarted.
 @pytest.fixture(
     scope="module",
     params=[

@@ -536,7 +536,7 @@ def test_that_nobody_ever_called_is_said_in_log_metric_and_status(asked: Extende
     asked.cluster.wait(lambda: condition().get("status") == "True", "the condition to change")
     assert "fairlead_extender_never_called 0.0" in asked.read("/metrics")[1]
 
-    # Started anew in a quiet cluster, it has been called before.
+    # Restarted in a quiet cluster, it has been called before.
     assert asked.replicas[0].stop() == 0
     again = asked.start()
     asked.cluster.wait(

@@ -84,7 +84,9 @@ class TestWarnings:
 
     def test_a_pod_that_is_placed_in_spite_of_a_max_is_told_why(self) -> None:
         (said,) = warnings_of(a_pod(), policy(), Placing(9, Choice(1, "beyond"), "t"))
-        assert said.endswith("goes to tier on-demand all the same, because nobody could send it to one later")
+        assert said.endswith(
+            "goes to tier on-demand all the same, because nothing could send it to one later"
+        )
 
     def test_a_users_own_deletion_cost_turns_off_the_order_of_scale_in(self) -> None:
         costed = a_pod()

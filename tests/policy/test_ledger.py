@@ -189,8 +189,8 @@ class TestFreeing:
     def test_a_slot_that_is_taken_anew_is_young_again(self) -> None:
         sightings, found = Sightings(), ledger_of(1)
         sightings.of(found, NOW)
-        anew, _ = found.gone({"t1"}).take("t9", NOW, lambda _: "spot")
-        after = sightings.of(anew, NOW + EXPIRY_S + 1)
+        retaken, _ = found.gone({"t1"}).take("t9", NOW, lambda _: "spot")
+        after = sightings.of(retaken, NOW + EXPIRY_S + 1)
         assert slots(after.observe([], TIERS, NOW + EXPIRY_S + 1)) == {1: "t9"}
 
     def test_slots_of_other_writers_may_expire_early_but_not_those_that_are_spared(self) -> None:

@@ -1,4 +1,4 @@
-"""Pods of controllers that are not known to make them anew: nobody deletes, evicts or moves them."""
+"""Pods of controllers that are not known to recreate them: such pods are never deleted, evicted or moved."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ RUN = owner_reference("TaskRun", "build", "tekton.dev/v1")
 def test_they_are_not_moved() -> None:
     picture = Picture()
     picture.add(*(picture.web(f"build-{number}", "d1", owner=RUN) for number in range(1, 4)))
-    assert picture.waits() == "nobody would make build-3 anew"
+    assert picture.waits() == "no controller would recreate build-3"
 
 
 def test_they_are_not_deleted_for_waiting_too_long() -> None:

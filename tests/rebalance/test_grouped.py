@@ -100,14 +100,14 @@ def test_change_by_change_is_as_from_the_start(changes: list[Obj | str]) -> None
 
 
 def seen(machine: Rebalancer) -> list[object]:
-    """What of the standings anybody decides from."""
+    """What of the states decisions are made from."""
     return [
         (
             *(one.key, one.policy, one.counts, one.target, one.desired, one.rolling, one.tiers.demand),
             sorted(one.workloads, key=str),
             [(held.pod, held.workload, held.slot, held.tier) for held in one.pods],
         )
-        for one in machine.standings(NOW)
+        for one in machine.states(NOW)
     ]
 
 

@@ -91,7 +91,7 @@ class TestSlotsOfTheTier:
 def test_a_move_says_why_it_is_safe() -> None:
     assert strayed().move().why == (
         "tier on-demand has 3 pods where the rule has 1; there is room on s1; no budget; "
-        "Deployment web makes it anew"
+        "Deployment web recreates it"
     )
 
 
@@ -158,7 +158,7 @@ def test_a_budget_with_an_empty_selector_protects_every_pod_from_eviction() -> N
 def test_never_a_pod_that_nobody_recreates() -> None:
     picture = Picture(policy(groupBy="policy"))
     picture.add(*(picture.web(f"bare-{number}", "d1", owner=None) for number in range(1, 4)))
-    assert picture.waits() == "nobody would make bare-3 anew"
+    assert picture.waits() == "no controller would recreate bare-3"
 
 
 def test_job_pods_only_by_opt_in() -> None:

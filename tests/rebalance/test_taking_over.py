@@ -34,7 +34,7 @@ def takes_over(picture: Picture) -> Picture:
 
 
 def moved(picture: Picture, number: int, to: str, *, seconds: float = 1.0) -> None:
-    """Who leads evicts a pod, and its controller makes it anew."""
+    """Who leads evicts a pod, and its controller recreates it."""
     name = f"web-{number}"
     going = picture.web(name, "d2", slot=number)
     going["status"]["conditions"].append(EVICTED)
@@ -43,7 +43,7 @@ def moved(picture: Picture, number: int, to: str, *, seconds: float = 1.0) -> No
     picture.add(going)
     picture.now += seconds
     picture.remove("Pod", name)
-    picture.add(picture.web(f"{name}-anew", to, slot=number, created=picture.now))
+    picture.add(picture.web(f"{name}-again", to, slot=number, created=picture.now))
     observe(picture)
 
 

@@ -37,7 +37,7 @@ class Aws:
     """The served account, with one EKS cluster."""
 
     def __init__(self) -> None:
-        # EC2's catalogue of images is made anew at each reset, which takes half a second: none is run here.
+        # EC2's catalogue of images is rebuilt at each reset, which takes half a second: none is run here.
         os.environ["MOTO_EC2_LOAD_DEFAULT_AMIS"] = "false"
         self._server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
         self._server.start()

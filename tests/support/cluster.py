@@ -129,7 +129,7 @@ class RealHost(Host):
     def __init__(self) -> None:
         super().__init__()
         programs(*REAL_PROGRAMS)
-        # Tests are known by a token: a client's certificate is verified anew with each of its requests.
+        # Tests are known by a token: a client's certificate is verified again with each of its requests.
         self._token = secrets.token_hex()
         self._folder = tempfile.TemporaryDirectory(prefix="fairlead-host-")
         tokens = Path(self._folder.name) / "tokens.csv"

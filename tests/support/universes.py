@@ -260,7 +260,7 @@ class Rebalancer(Part):
             self._states.ledger(ledger)
         self._ledgers = ledgers
         found: Answers = {}
-        for state in self._states.standings(self.api.now):
+        for state in self._states.states(self.api.now):
             for one in state.pods:
                 tier = "" if one.tier is None else state.tiers.tiers[one.tier].name
                 answer = Answer(one.slot, tier, one.pod.spec.node_name)

@@ -14,7 +14,7 @@ output "auto_scaling_groups" {
 }
 
 output "autoscaler_role_arn" {
-  description = "As whom Cluster Autoscaler calls AWS."
+  description = "The IAM role with which Cluster Autoscaler calls AWS."
   value       = module.node_groups.autoscaler_role_arn
 }
 

@@ -78,7 +78,7 @@ variable "autoscaler_version" {
   type        = string
   default     = "1.36.1"
 
-  # Earlier ones take the EKS API's NO_SCHEDULE as it is, and then believe that a taint keeps nobody away.
+  # Earlier ones take the EKS API's NO_SCHEDULE as it is, and then believe that a taint keeps no pod away.
   validation {
     condition     = can(regex("^1\\.(3[1-9]|[4-9][0-9])\\.[0-9]+$", var.autoscaler_version))
     error_message = "A version like 1.36.1, 1.31.0 at least."

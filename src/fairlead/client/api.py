@@ -179,7 +179,7 @@ class Client:
     ) -> T:
         """Patch an object: a JsonPatch, or plain data to merge (`how` tells which way).
 
-        ``subresource="status"`` patches the status. `repeatable` is the caller's word that nobody else
+        ``subresource="status"`` patches the status. `repeatable` is the caller's word that no other writer
         writes these fields and that they are set, not added to.
         """
         if isinstance(patch, JsonPatch):

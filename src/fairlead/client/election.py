@@ -246,7 +246,7 @@ class Election:
                 self.fence.close()
                 self._holds = False
                 holder = current.spec.holder_identity if current is not None else None
-                raise LeaseLost(f"the lease is held by {holder or 'nobody'} now") from None
+                raise LeaseLost(f"the lease is held by {holder or 'no replica'} now") from None
             self._seen = current
             sent_at = self._clock.now()
             renewed = await self._store.put(self._spec(current.spec.lease_transitions), current)

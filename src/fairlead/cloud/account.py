@@ -1,6 +1,6 @@
 """An AWS account, read and written through boto3, which is imported only here and only when it is needed.
 
-Credentials, region, profiles and ``AWS_ENDPOINT_URL`` are boto3's own affair. What whoever runs this may not
+Credentials, region, profiles and ``AWS_ENDPOINT_URL`` are boto3's own affair. What may not be
 read is left out where the diagnosis can do without; Auto Scaling groups it cannot do without.
 """
 

@@ -179,7 +179,9 @@ def terraform(groups: Sequence[NodeGroup], *, cluster: str | None, note: Note) -
         _variable("subnet_ids", "Where nodes are made.", kind="list(string)"),
         _variable("oidc_provider_arn", "The cluster's OIDC provider in IAM, for the autoscaler's role."),
         _variable("autoscaler_namespace", "Where Cluster Autoscaler runs.", default="kube-system"),
-        _variable("autoscaler_service_account", "As whom it runs.", default="cluster-autoscaler"),
+        _variable(
+            "autoscaler_service_account", "The service account that it runs as.", default="cluster-autoscaler"
+        ),
         *([_SUBNETS] if any(group.zones for group in groups) else []),
         _NODE_ROLE,
         *(part for group in groups for part in (_node_group(group), _tags(group))),

@@ -25,7 +25,7 @@ _log = structlog.get_logger(__name__)
 
 _CRD = known("CustomResourceDefinition")
 _VERSION = "fairlead.dev/schema-version"
-_HOW = "Have somebody who may run: fairlead policy crds | kubectl apply -f -"
+_HOW = "A user with that right must run: fairlead policy crds | kubectl apply -f -"
 _LOOK_S = 0.2
 _PATIENCE_S = 30.0  # an API server establishes a definition within a second or two
 

@@ -35,7 +35,7 @@ _QUIET = Tuning(watch_s=240.0, inactivity_s=600.0)
 class ScaleUpEvents:
     """Run it; it watches from when it is first `reported_to` a listener. Cancelled, the watches are closed.
 
-    `heard` is set once all there are were reported, or when they cannot be read for now.
+    `listed` is set once all there are were reported, or when they cannot be read for now.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class ScaleUpEvents:
         self._needed = asyncio.Event()
         self._listeners: list[Callable[[str, float], None]] = []
         self.known: dict[str, float] = {}  # by the pod's UID; the newest, for listeners that come later
-        self.heard = asyncio.Event()
+        self.listed = asyncio.Event()
         self._unlisted = set(PROMISES)
 
     @contextmanager
@@ -83,7 +83,7 @@ class ScaleUpEvents:
                     _log.warning("promises_unread", reason=str(error))
             except Unreachable:
                 pass  # the watches of others say so
-            self.heard.set()
+            self.listed.set()
             await asyncio.sleep(_AGAIN_S)
 
     async def _listen(self, reason: str) -> None:
@@ -106,7 +106,7 @@ class ScaleUpEvents:
                 if reflector.view.resume is not None:
                     self._unlisted.discard(reason)
                 if not self._unlisted:
-                    self.heard.set()
+                    self.listed.set()
 
     def _report(self, uid: str, at: float) -> None:
         self.known.pop(uid, None)  # so that the first is always the oldest

@@ -201,7 +201,7 @@ def _key(item: Mapping[str, Any]) -> Key:
 
 
 def _meetings(pods: Iterable[Object]) -> dict[Key, tuple[str, ...]]:
-    """Whom tenants that are to have their nodes alone meet there, though it is to be alone, too."""
+    """The pods that tenants with nodes of their own meet there, though each is to be alone."""
     on: dict[str, set[Key]] = {}
     for pod in pods:
         alone = (pod["metadata"].get("annotations") or {}).get(CAPACITY_ANNOTATION) == "exclusive"

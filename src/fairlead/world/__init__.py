@@ -6,5 +6,5 @@ method calls, with the API server's answers), `schema` (what is served, defaults
 kubelet, autoscaler, clocks) only ever talks to `api`. Nothing here imports a door.
 
 Rule of the house: an object that was read from the store is shared and is never changed in place;
-whoever writes builds a new one.
+a writer builds a new one.
 """

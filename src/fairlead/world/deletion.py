@@ -1,6 +1,6 @@
 """What a delete request does to an object: removes it, or marks it and waits for others.
 
-Pods leave gracefully: a bound pod only gets its deletionTimestamp, and whoever runs it deletes it
+Pods leave gracefully: a bound pod only gets its deletionTimestamp, and the node that runs it deletes it
 again with grace 0. Finalizers hold any object back; propagation policies are two of them.
 """
 

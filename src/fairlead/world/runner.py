@@ -155,7 +155,7 @@ class Runner:
                     )
                 else:
                     # Webhooks are asked about objects, not about bindings and deletions: no waiting, so
-                    # that nobody decides between a scheduler's choice and its binding.
+                    # that no other controller decides between a scheduler's choice and its binding.
                     results = [self._write(key, each) for each in group]
                 group = steps.send(list(results))
         except StopIteration:

@@ -139,7 +139,7 @@ class Scheduler:
                 self._nominated.pop(key, None)
             if key in self._queue:
                 return []
-            if key in self._parked and old is not None and not _asks_anew(old, new):
+            if key in self._parked and old is not None and not _asks_again(old, new):
                 return []
             self._parked.pop(key, None)
             self._queue[key] = None
@@ -368,7 +368,7 @@ def _waits(pod: Obj, scheduler_name: str) -> bool:
     )
 
 
-def _asks_anew(old: Obj, new: Obj) -> bool:
+def _asks_again(old: Obj, new: Obj) -> bool:
     before, after = old["metadata"], new["metadata"]
     return bool(old["spec"] != new["spec"]) or any(
         before.get(field) != after.get(field) for field in ("labels", "annotations")

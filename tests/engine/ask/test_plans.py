@@ -105,11 +105,11 @@ def test_an_exclusive_pod_keeps_others_away_by_annotation_alone():
     assert set(dict(plan(node("n", cpu=8), alone, pod("other")).binds)) == {"default/alone"}
 
 
-def test_the_standing_tells_who_is_ahead_and_why_it_waits():
+def test_the_queue_position_tells_who_is_ahead_and_why_it_waits():
     cluster = Cluster.from_objects([node("n", cpu=1), pod("first", 2, priority=5), pod("second", 2)])
-    standing = cluster.standing("default/second")
-    assert (standing.position, standing.ahead) == (2, ("default/first",))
-    assert cluster.standing("default/first").to_dict()["position"] == 1
+    position = cluster.queue_position("default/second")
+    assert (position.position, position.ahead) == (2, ("default/first",))
+    assert cluster.queue_position("default/first").to_dict()["position"] == 1
 
 
 class TestBadInput:

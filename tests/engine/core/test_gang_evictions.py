@@ -257,10 +257,10 @@ def test_a_member_that_heals_is_not_kept_out_by_a_reservation_of_its_own_priorit
     assert "default/c" in world.bound
 
 
-def test_the_standing_of_a_member_names_its_gang_as_users_do():
+def test_the_queue_position_of_a_member_names_its_gang_as_users_do():
     world = running(None, node("n0", 4), pod_group("train", 2, "scheduling.volcano.sh/v1beta1"))
     world.add(pod("a", annotations={"scheduling.volcano.sh/group-name": "train"}))
-    assert world.core.standing("default/a").unit == "default/train"
+    assert world.core.queue_position("default/a").unit == "default/train"
 
 
 def test_a_gang_that_waits_for_its_victims_may_vanish_at_once():

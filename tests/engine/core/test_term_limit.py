@@ -142,9 +142,9 @@ def test_plan_and_explanation_give_the_same_reason() -> None:
     explained = cluster.explain("default/c")
     assert explained.message == WORDS
     assert explained.reasons == {"n1": [WORDS]}
-    standing = cluster.standing("default/c")
-    assert standing is not None
-    assert standing.message == WORDS
+    position = cluster.queue_position("default/c")
+    assert position is not None
+    assert position.message == WORDS
 
 
 def test_who_comes_first_does_not_depend_on_the_order_of_arrival() -> None:

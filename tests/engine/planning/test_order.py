@@ -105,9 +105,9 @@ def test_the_queue_tells_who_is_ahead():
 
     world = running(Settings(), node("n", cpu=1), pod("a", 2, priority=9), pod("b", 2, created=3))
     core: Core = world.core
-    standing = core.standing("default/b")
-    assert (standing.position, standing.ahead) == (2, ("default/a",))
-    assert "Insufficient cpu" in standing.message
+    position = core.queue_position("default/b")
+    assert (position.position, position.ahead) == (2, ("default/a",))
+    assert "Insufficient cpu" in position.message
 
 
 def test_a_held_gang_tells_which_members_fit_and_who_holds_the_others_back():
@@ -115,8 +115,8 @@ def test_a_held_gang_tells_which_members_fit_and_who_holds_the_others_back():
 
     equal = pod("equal", 2, on="n", priority=5)
     world = running(Settings(), node("n", cpu=3), equal, *gang("g", 3, priority=5))
-    standing = world.core.standing("default/g-1")
-    assert (standing.unit, standing.members) == ("default/g", 3)
-    assert standing.fitting == ("default/g-0",)
-    assert standing.held_back_by == ("default/equal",)
-    assert standing.to_dict()["heldBackBy"] == ["default/equal"]
+    position = world.core.queue_position("default/g-1")
+    assert (position.unit, position.members) == ("default/g", 3)
+    assert position.fitting == ("default/g-0",)
+    assert position.held_back_by == ("default/equal",)
+    assert position.to_dict()["heldBackBy"] == ["default/equal"]

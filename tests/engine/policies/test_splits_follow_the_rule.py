@@ -1,4 +1,4 @@
-"""At every quiet point the split is the rule's, whatever came and went; and planning anew agrees."""
+"""At every quiet point the split is the rule's, whatever came and went; and planning again agrees."""
 
 from __future__ import annotations
 
@@ -143,10 +143,10 @@ def test_what_is_answered_bit_by_bit_is_what_is_answered_anew(
         for key in random.sample(sorted(world.pods), k=len(world.pods) // 2):
             world.remove(key.partition("/")[2])
         number = scale(world, after, number)
-    anew = Running(nobody_rests)
-    anew.tell(PoliciesAre((governing,)), *(seen(thing) for thing in full))
-    anew.settle(anew.tell(*(Seen("Pod", each) for each in world.pods.values())))
-    ours, theirs = world.core._state.book.sent, anew.core._state.book.sent
+    replay = Running(nobody_rests)
+    replay.tell(PoliciesAre((governing,)), *(seen(thing) for thing in full))
+    replay.settle(replay.tell(*(Seen("Pod", each) for each in world.pods.values())))
+    ours, theirs = world.core._state.book.sent, replay.core._state.book.sent
     assert {uid: (sent.slot, sent.choice) for uid, sent in ours.items()} == {
         uid: (sent.slot, sent.choice) for uid, sent in theirs.items()
     }
@@ -191,9 +191,9 @@ def test_slots_kept_up_to_date_are_those_found_anew(claims: list[tuple[Claim, bo
             uid = random.choice(sorted(there))
             slots.drop(uid)
             del there[uid]
-        anew = assign(there.values(), tiers)
+        replay = assign(there.values(), tiers)
         told |= dict(slots.changes(tiers))
-        waiting = {uid: anew[uid] for uid, claim in there.items() if not claim.placed}
+        waiting = {uid: replay[uid] for uid, claim in there.items() if not claim.placed}
         assert {uid: told[uid] for uid in waiting} == waiting
         assert slots.changes(tiers) == []
         assert len(slots) == len(there)

@@ -215,7 +215,7 @@ class Cluster:
 
     # What is so
 
-    def anew(self) -> PolicyState:
+    def replay(self) -> PolicyState:
         """A book that is told everything at once, in any order."""
         book = PolicyState()
         book.policies_are(self.policies.values(), (), tuple, self.nodes.values())
@@ -260,8 +260,8 @@ def test_what_is_answered_bit_by_bit_is_what_a_new_book_answers(
             changed, marks = cluster.book.refresh(NOW)
             for action in marks:
                 cluster.marks = dict(action.after) if action.policy == "web" else cluster.marks
-            anew = cluster.anew()
-            anew.refresh(NOW)
-            assert said(cluster.book.sent) == said(anew.sent), (life, step)
+            replay = cluster.replay()
+            replay.refresh(NOW)
+            assert said(cluster.book.sent) == said(replay.sent), (life, step)
             for uid, one in cluster.book.sent.items():
                 assert one.like(before.get(uid)) or uid in changed

@@ -34,7 +34,7 @@ variable "autoscaler_namespace" {
 }
 
 variable "autoscaler_service_account" {
-  description = "As whom it runs."
+  description = "The service account that it runs as."
   type        = string
   default     = "cluster-autoscaler"
 }

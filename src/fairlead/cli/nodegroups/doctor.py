@@ -128,13 +128,13 @@ def command(
     log = read_bytes(given.ca_log).decode(errors="replace") if given.ca_log else ""
 
     def find(state: CloudState | None, *, mended: bool = False) -> Report:
-        heard, shown = read_log(log), objects
+        evidence, shown = read_log(log), objects
         if mended:
             # Refusals from before the tags were set say nothing of what the tags do.
-            heard.refusals.clear()
+            evidence.refusals.clear()
             shown = [each for each in objects if each.get("kind") != "Event"]
         now = WALL_CLOCK.wall() if given.aws or given.live else None
-        found = diagnose(groups, state, shown, evidence=heard, settings=told, pod=given.pod, now=now)
+        found = diagnose(groups, state, shown, evidence=evidence, settings=told, pod=given.pod, now=now)
         unread = {**read.unread, **(state.unread if state is not None else {})}
         return replace(found, unread=unread, blind=read.blind or _ASGS in unread)
 

@@ -18,7 +18,7 @@ from fairlead.cloud.doctor.autoscaler import (
 )
 from fairlead.cloud.doctor.findings import Finding, Report, TagChange, Verdict, ordered
 from fairlead.cloud.doctor.pods import Trial
-from fairlead.cloud.doctor.subjects import Around, Subject, subjects_of, tag_command
+from fairlead.cloud.doctor.subjects import Context, Subject, subjects_of, tag_command
 from fairlead.errors import BadInput
 from fairlead.kube.pod import Pod
 from fairlead.nodegroups import NodeGroup
@@ -49,18 +49,18 @@ def diagnose(
     settings = settings_of(listed, evidence, settings)
     waiting = _waiting(trial, pod)
     found_pools = pools.check_pools(listed, waiting, trial)
-    around = Around(state or CloudState(), settings, evidence)
-    subjects = subjects_of(groups, around)
+    context = Context(state or CloudState(), settings, evidence)
+    subjects = subjects_of(groups, context)
     if state is None:
-        return _without_account(subjects, around, found_pools, waiting, trial)
-    findings = _of_groups(subjects, around, trial, waiting if listed else None)
+        return _without_account(subjects, context, found_pools, waiting, trial)
+    findings = _of_groups(subjects, context, trial, waiting if listed else None)
     blamed = _blamed(findings)
     for subject in subjects:
         findings += pods.check_group(subject, blamed, trial)
     blamed = _blamed(findings)
     verdicts = []
     for each in waiting:
-        verdict, found = pods.check_pod(each, subjects, blamed, trial, around)
+        verdict, found = pods.check_pod(each, subjects, blamed, trial, context)
         helped = next((one for one in found_pools.pods if one.name == verdict.name and one.works), None)
         verdicts.append(helped or verdict)
         findings += [] if helped else found
@@ -78,18 +78,18 @@ def diagnose(
 
 def _without_account(
     subjects: Sequence[Subject],
-    around: Around,
+    context: Context,
     found_pools: pools.PoolsFound,
     waiting: Sequence[Pod],
     trial: Trial,
 ) -> Report:
     """Only the log, the cluster and the file speak."""
     groups = [subject.group for subject in subjects]
-    found = [*found_pools.findings, *_from_log(groups, around.evidence)]
+    found = [*found_pools.findings, *_from_log(groups, context.evidence)]
     verdicts = list(found_pools.pods)
     # With NodePools, those bring nodes: the file's groups are not what pods wait for.
     for each in [] if found_pools.verdicts else waiting:
-        verdict, more = pods.check_by_file(each, subjects, trial, around)
+        verdict, more = pods.check_by_file(each, subjects, trial, context)
         verdicts.append(verdict)
         found += more
     return Report(ordered(found), pods=tuple(verdicts), pools=found_pools.verdicts)
@@ -125,9 +125,9 @@ def _waiting(trial: Trial, pod: str) -> list[Pod]:
 
 
 def _of_groups(
-    subjects: Sequence[Subject], around: Around, trial: Trial, waiting: Sequence[Pod] | None
+    subjects: Sequence[Subject], context: Context, trial: Trial, waiting: Sequence[Pod] | None
 ) -> list[Finding]:
-    findings = [*checks.check_flags(around), *checks.check_access(subjects, around)]
+    findings = [*checks.check_flags(context), *checks.check_access(subjects, context)]
     homeless = None if waiting is None else [pod for pod in waiting if not trial.at_home(pod)]
     for subject in subjects:
         findings += checks.check_tags(subject)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 from fairlead.cloud.doctor.findings import Finding, TagChange
-from fairlead.cloud.doctor.subjects import Around, Subject, activities_of, tag_command
+from fairlead.cloud.doctor.subjects import Context, Subject, activities_of, tag_command
 from fairlead.cloud.shell import word
 from fairlead.kube.tolerations import Taint
 from fairlead.nodegroups.aws.tags import (
@@ -38,13 +38,13 @@ def _statement(action: str) -> str:
 STATEMENT = _statement("eks:DescribeNodegroup")
 
 
-def check_access(subjects: Sequence[Subject], around: Around) -> Iterator[Finding]:
+def check_access(subjects: Sequence[Subject], context: Context) -> Iterator[Finding]:
     """On ``eks:DescribeNodegroup``: refused, unanswered, or an old refusal that is still remembered."""
     action = "autoscaling:DescribeAutoScalingGroups"
-    if around.state.permissions.get(action) == "denied":
+    if context.state.permissions.get(action) == "denied":
         yield Finding(
             "auto-scaling-denied",
-            f"the autoscaler ({around.state.autoscaler_role}) may not call {action}: it knows no group at "
+            f"the autoscaler ({context.state.autoscaler_role}) may not call {action}: it knows no group at "
             "all.",
             f"add to its role's policy: {_statement(action)}",
             evidence=(f"IAM does not allow {action} on *",),
@@ -53,16 +53,16 @@ def check_access(subjects: Sequence[Subject], around: Around) -> Iterator[Findin
     relying = [each for each in managed if each.relies]
     for each in relying:
         yield from cached_empty(each)
-    if managed and around.settings.as_version.asks_eks:
-        yield from _deaf(around, [each.name for each in relying])
+    if managed and context.settings.as_version.asks_eks:
+        yield from _deaf(context, [each.name for each in relying])
 
 
 def cached_empty(subject: Subject) -> Iterator[Finding]:
     """The trap: it was refused, is allowed now, and goes on as if there were nothing to hear."""
-    failed, around = subject.ask_failed, subject.around
-    if failed is None or around.access != "allowed":
+    failed, context = subject.ask_failed, subject.context
+    if failed is None or context.access != "allowed":
         return
-    ago = around.evidence.ago(failed.at)
+    ago = context.evidence.ago(failed.at)
     if ago is not None and ago > EKS_CACHE:
         return
     left = "up to 6 minutes" if ago is None else f"{int((EKS_CACHE - ago).total_seconds())} more seconds"
@@ -71,36 +71,36 @@ def cached_empty(subject: Subject) -> Iterator[Finding]:
         "empty-answer-cached",
         f"eks:DescribeNodegroup failed for {failed.nodegroup} and is allowed now, but the autoscaler keeps "
         f"the empty answer for {left}: it knows no labels and taints of the group.",
-        f"wait, or {around.settings.restart}",
+        f"wait, or {context.settings.restart}",
         f"log: {failed.why}",
         f"only EKS says {', '.join(said)}",
         seen=True,
     )
 
 
-def _deaf(around: Around, relying: list[str]) -> Iterator[Finding]:
+def _deaf(context: Context, relying: list[str]) -> Iterator[Finding]:
     needs = "tags say all that it would, for now"
     if relying:
         verb = "need" if len(relying) > 1 else "needs"
         needs = f"{', '.join(relying)} {verb} its answer: tags do not say all"
-    if around.access == "denied":
-        role = around.state.autoscaler_role or around.settings.role
+    if context.access == "denied":
+        role = context.state.autoscaler_role or context.settings.role
         says = f"the autoscaler{f' ({role})' if role else ''} may not call eks:DescribeNodegroup; {needs}."
         fix = f"add to its role's policy: {STATEMENT}"
         evidence = "IAM does not allow eks:DescribeNodegroup on *"
-    elif around.access == "unreachable":
+    elif context.access == "unreachable":
         says = f"the autoscaler gets no answer from the EKS API; {needs}."
         fix = (
             "in a private network: aws ec2 create-vpc-endpoint --vpc-endpoint-type Interface "
-            f"--service-name com.amazonaws.{around.state.region or 'REGION'}.eks --vpc-id VPC "
+            f"--service-name com.amazonaws.{context.state.region or 'REGION'}.eks --vpc-id VPC "
             "--subnet-ids SUBNETS --security-group-ids GROUP"
         )
         evidence = "its calls of eks:DescribeNodegroup are not answered"
     else:
         return
-    reported = around.evidence.asked[-1:] if around.state.describe_nodegroup == "unknown" else []
+    reported = context.evidence.asked[-1:] if context.state.describe_nodegroup == "unknown" else []
     yield Finding(
-        f"describe-nodegroup-{around.access}",
+        f"describe-nodegroup-{context.access}",
         says,
         fix,
         evidence=tuple(f"log: {each.nodegroup}: {each.why}" for each in reported) or (evidence,),
@@ -109,9 +109,9 @@ def _deaf(around: Around, relying: list[str]) -> Iterator[Finding]:
     )
 
 
-def check_flags(around: Around) -> Iterator[Finding]:
+def check_flags(context: Context) -> Iterator[Finding]:
     """Flags that keep it from acting."""
-    settings = around.settings
+    settings = context.settings
     if settings.flags.get("scale-up-from-zero", ("true",))[-1] == "false":
         yield Finding(
             "scale-from-zero-forbidden",
@@ -123,22 +123,22 @@ def check_flags(around: Around) -> Iterator[Finding]:
 
 def check_size(subject: Subject, wanted: bool | None) -> Iterator[Finding]:
     """Whether the account has the group at all, and it may grow. `wanted`: some pod needs it to."""
-    asg, around = subject.asg, subject.around
+    asg, context = subject.asg, subject.context
     if asg is None:
         strangers = subject.strangers
         fix = "fairlead nodegroups terraform -f FILE, and apply it"
         if strangers:
-            fix += f"; if {strangers[0]} is the cluster's, tag it {OWNED}{around.cluster}=owned"
+            fix += f"; if {strangers[0]} is the cluster's, tag it {OWNED}{context.cluster}=owned"
         yield subject.finding(
             "group-missing",
-            f"no Auto Scaling group of cluster {around.cluster or '(unnamed)'} is {subject.name}'s.",
+            f"no Auto Scaling group of cluster {context.cluster or '(unnamed)'} is {subject.name}'s.",
             fix,
-            f"there are: {', '.join(each.name for each in around.groups) or 'none'}",
+            f"there are: {', '.join(each.name for each in context.groups) or 'none'}",
             *(f"{name} has the name, but nothing says that it is the cluster's" for name in strangers),
         )
         return
     called = word(asg.name)
-    line = next((line for name, line in around.evidence.at_max.items() if subject.is_called(name)), "")
+    line = next((line for name, line in context.evidence.at_max.items() if subject.is_called(name)), "")
     # A group that is full and that no pod waits for is simply in use; which pods wait may not be known.
     if asg.desired >= asg.max and (wanted is not False or line):
         most = subject.group.max
@@ -171,7 +171,7 @@ def check_size(subject: Subject, wanted: bool | None) -> Iterator[Finding]:
 
 def _by_log(subject: Subject) -> Iterator[Finding]:
     """What only its log tells of a group."""
-    evidence = subject.around.evidence
+    evidence = subject.context.evidence
     for asg, kind in evidence.unknown_types.items():
         if subject.is_called(asg):
             yield subject.finding(
@@ -200,7 +200,7 @@ def _unhealthy(subject: Subject) -> Iterator[Finding]:
     yield subject.finding(
         "nodegroup-unhealthy",
         f"EKS node group {nodegroup.name} is {nodegroup.status or 'not well'}.",
-        f"aws eks describe-nodegroup --cluster-name {word(subject.around.cluster)} --nodegroup-name "
+        f"aws eks describe-nodegroup --cluster-name {word(subject.context.cluster)} --nodegroup-name "
         f"{word(nodegroup.name)} --query nodegroup.health",
         *(nodegroup.issues or (f"status {nodegroup.status}",)),
     )
@@ -217,7 +217,7 @@ def check_tags(subject: Subject) -> Iterator[Finding]:
     causes = {
         tag: _cause(subject, tag, value)
         for tag, value in subject.lacking.items()
-        if tag not in overruled and not _heard(subject, tag, value)
+        if tag not in overruled and not _confirmed(subject, tag, value)
     }
     yield from _discovery(subject)
     yield from overruled.values()
@@ -227,9 +227,9 @@ def check_tags(subject: Subject) -> Iterator[Finding]:
     yield from _promised(subject)
 
 
-def _heard(subject: Subject, tag: str, value: str) -> bool:
+def _confirmed(subject: Subject, tag: str, value: str) -> bool:
     """Whether the autoscaler is known to learn of it from EKS, rightly."""
-    if subject.around.access != "allowed" or not subject.told_by_eks(tag, value):
+    if subject.context.access != "allowed" or not subject.told_by_eks(tag, value):
         return False
     if tag.startswith(TAINT) and tag in subject.tags and tag not in subject.wrong_tags:
         return False  # another taint than EKS': the template has both
@@ -237,7 +237,7 @@ def _heard(subject: Subject, tag: str, value: str) -> bool:
 
 
 def _reads(subject: Subject, tag: str, value: str) -> bool:
-    version = subject.around.settings.as_version
+    version = subject.context.settings.as_version
     if not version.asks_eks:
         return False
     if not tag.startswith(TAINT):
@@ -257,7 +257,7 @@ def _cause(subject: Subject, tag: str, value: str) -> str:
         return "tag-malformed"
     if subject.nodegroup is not None and subject.nodegroup.tags.get(tag) == value:
         return "tags-not-propagated"
-    if subject.told_by_eks(tag, value) and subject.around.access not in ("denied", "unreachable"):
+    if subject.told_by_eks(tag, value) and subject.context.access not in ("denied", "unreachable"):
         if tag.startswith(TAINT) and value.startswith(":"):
             return "taint-without-value"
         if not _reads(subject, tag, value):
@@ -284,14 +284,14 @@ def _finding(subject: Subject, cause: str, tags: list[str]) -> Finding:
     rules = {rule for prefix, rule in _RULES.items() if any(tag.startswith(prefix) for tag in tags)}
     lines = [each for each in subject.refusals if not each.rule or each.rule in rules]
     # EKS may report what the tags do not; whether the autoscaler reads it is unknown.
-    unsure = subject.around.access == "unknown" and all(
+    unsure = subject.context.access == "unknown" and all(
         subject.told_by_eks(tag, subject.lacking[tag]) and _reads(subject, tag, subject.lacking[tag])
         for tag in tags
     )
     return subject.finding(
         cause,
         _says(subject, cause, tags),
-        tag_command(changes, subject.around.state.region),
+        tag_command(changes, subject.context.state.region),
         *_tag_evidence(subject, cause, tags),
         *map(str, lines[:1]),
         tags=changes,
@@ -301,13 +301,13 @@ def _finding(subject: Subject, cause: str, tags: list[str]) -> Finding:
 
 
 def _says(subject: Subject, cause: str, tags: list[str]) -> str:
-    asg, version = subject.asg_name, subject.around.settings.as_version
+    asg, version = subject.asg_name, subject.context.settings.as_version
     short = ", ".join(f"{tag.removeprefix(PREFIX)}={subject.lacking[tag]}" for tag in tags)
     deaf = {
         "denied": ", and the autoscaler may not ask EKS",
         "unreachable": ", and the autoscaler does not reach EKS",
         "unknown": ", and whether the autoscaler may ask EKS is not known" if subject.nodegroup else "",
-    }.get(subject.around.access, "")
+    }.get(subject.context.access, "")
     name = subject.nodegroup.name if subject.nodegroup else subject.name
     match cause:
         case "tags-not-propagated":
@@ -359,12 +359,12 @@ def _eks(subject: Subject, tags: list[str]) -> str:
 
 
 def _discovery(subject: Subject) -> Iterator[Finding]:
-    asg, around = subject.asg_name, subject.around
-    specs = around.settings.discovers_by()
-    wanted = discovery_tags(around.cluster)
+    asg, context = subject.asg_name, subject.context
+    specs = context.settings.discovers_by()
+    wanted = discovery_tags(context.cluster)
     ways = [dict.fromkeys(wanted, "")] if specs is None else [dict(spec) for spec in specs]
     lacks = [_lacks(way, subject.tags) for way in ways]
-    if asg in around.settings.names() or any(not lack for lack in lacks):
+    if asg in context.settings.names() or any(not lack for lack in lacks):
         return
     if specs is not None and not any(way.keys() & wanted.keys() for way in ways):
         other = "; ".join(",".join(way) for way in ways) or "nothing"
@@ -372,7 +372,7 @@ def _discovery(subject: Subject) -> Iterator[Finding]:
             "discovery-flag-wrong",
             f"the autoscaler looks for groups tagged {other}, which {asg} is not.",
             f"give it --node-group-auto-discovery=asg:tag={','.join(wanted)}",
-            f"flags of {around.settings.namespace}/{around.settings.name}",
+            f"flags of {context.settings.namespace}/{context.settings.name}",
         )
         return
     missing = min(lacks, key=len)
@@ -380,7 +380,7 @@ def _discovery(subject: Subject) -> Iterator[Finding]:
     yield subject.finding(
         "discovery-tags-missing",
         f"{asg} is not tagged {', '.join(missing)}: the autoscaler does not know it.",
-        tag_command(changes, around.state.region),
+        tag_command(changes, context.state.region),
         f"{asg} has {len(subject.tags)} tags",
         tags=changes,
     )

@@ -15,7 +15,7 @@ import msgspec
 from fairlead.cloud.doctor.autoscaler import BACKOFF, FULL, Refusal
 from fairlead.cloud.doctor.findings import Finding, TagChange, Verdict
 from fairlead.cloud.doctor.groups import cached_empty
-from fairlead.cloud.doctor.subjects import DISK, Around, Subject, activities_of, tag_command
+from fairlead.cloud.doctor.subjects import DISK, Context, Subject, activities_of, tag_command
 from fairlead.engine import rules
 from fairlead.engine.ask.cluster import Cluster
 from fairlead.engine.ask.daemons import daemon_pod
@@ -59,7 +59,7 @@ class _Try:
 
 
 def check_pod(
-    pod: Pod, subjects: Sequence[Subject], blamed: Blamed, trial: Trial, around: Around
+    pod: Pod, subjects: Sequence[Subject], blamed: Blamed, trial: Trial, context: Context
 ) -> tuple[Verdict, list[Finding]]:
     """Whether a pod gets its node from zero, and what it is if not."""
     key = pod.metadata.key
@@ -75,13 +75,13 @@ def check_pod(
         and not any(found.cause in BLOCKING for found in blamed.get(each.subject.name, ()))
     ]
     if helped:
-        found = [each for subject in helped for each in _contradicted(pod, subject, blamed, around)]
+        found = [each for subject in helped for each in _contradicted(pod, subject, blamed, context)]
         why = "the autoscaler says otherwise" if found else ""
         certain = not found or any(each.certain for each in found)
         return Verdict(key, not found, helped[0].name, why, certain), found
     home_groups = [each for each in tries if each.described is None]
     if not home_groups:
-        return _fits_nowhere(pod, tries, around)
+        return _fits_nowhere(pod, tries, context)
     found = [finding for each in home_groups for finding in _unhelped(pod, each, blamed, trial)]
     names = ", ".join(dict.fromkeys(each.subject.name for each in home_groups))
     causes = ", ".join(
@@ -93,7 +93,7 @@ def check_pod(
 
 
 def check_by_file(
-    pod: Pod, subjects: Sequence[Subject], trial: Trial, around: Around
+    pod: Pod, subjects: Sequence[Subject], trial: Trial, context: Context
 ) -> tuple[Verdict, list[Finding]]:
     """The same where nothing is known of the account: whether any group of the file has nodes for it."""
     key = pod.metadata.key
@@ -103,7 +103,7 @@ def check_by_file(
     fits = [each.subject.name for each in tries if each.described is None]
     if fits:
         return Verdict(key, True, fits[0], "by the file; --aws tells whether the account agrees"), []
-    return _fits_nowhere(pod, tries, around)
+    return _fits_nowhere(pod, tries, context)
 
 
 def check_group(subject: Subject, blamed: Blamed, trial: Trial) -> Iterator[Finding]:
@@ -122,7 +122,7 @@ def check_refusals(
 ) -> Iterator[Finding]:
     """What the log says of a pod that we do not have; those that its taints kept off are not its own."""
     for refusal in subject.refusals:
-        if refusal.pod in known or not subject.around.evidence.is_recent(refusal):
+        if refusal.pod in known or not subject.context.evidence.is_recent(refusal):
             continue
         if refusal.rule == "TaintToleration" or not _its_own(subject, refusal):
             continue
@@ -149,8 +149,8 @@ def _its_own(subject: Subject, refusal: Refusal) -> bool:
     """
     if any(taint.effect != "PreferNoSchedule" for taint in subject.group.taints):
         return True
-    refused = {each.group for each in subject.around.evidence.refusals if each.pod == refusal.pod}
-    return refused >= {each.name for each in subject.around.groups}
+    refused = {each.group for each in subject.context.evidence.refusals if each.pod == refusal.pod}
+    return refused >= {each.name for each in subject.context.groups}
 
 
 def _takes_its_own(subject: Subject, trial: Trial) -> bool:
@@ -165,7 +165,7 @@ def _try(pod: Pod, subject: Subject, trial: Trial) -> _Try:
     return _Try(subject, imagined, None if None in described else described[0])
 
 
-def _contradicted(pod: Pod, subject: Subject, blamed: Blamed, around: Around) -> Iterator[Finding]:
+def _contradicted(pod: Pod, subject: Subject, blamed: Blamed, context: Context) -> Iterator[Finding]:
     """All is as it should be, yet the autoscaler says no: it remembers something else, or waits.
 
     What is no longer said, and what other groups say, is no contradiction. An event may have been written
@@ -174,9 +174,11 @@ def _contradicted(pod: Pod, subject: Subject, blamed: Blamed, around: Around) ->
     if blamed.get(subject.name) or any(cached_empty(subject)):
         return
     key = pod.metadata.key
-    heard = [each for each in around.evidence.refusals if each.pod == key and around.evidence.is_recent(each)]
-    lines = [each for each in heard if subject.is_called(each.group)]
-    events = [each for each in heard if not each.group]
+    refusals = [
+        each for each in context.evidence.refusals if each.pod == key and context.evidence.is_recent(each)
+    ]
+    lines = [each for each in refusals if subject.is_called(each.group)]
+    events = [each for each in refusals if not each.group]
     if lines:
         certain = any(each.rule in _OF_NODES for each in lines)
         yield _stale(subject, key, [str(each) for each in (*lines, *events)], certain=certain)
@@ -200,13 +202,13 @@ def _by_all(event: Refusal, subject: Subject) -> bool:
 
     A group that is full was passed over before its template was looked at.
     """
-    others = [each for each in subject.around.groups if each != subject.asg]
+    others = [each for each in subject.context.groups if each != subject.asg]
     full = sum(each.desired >= each.max for each in others)
     return event.by_templates > 0 and event.by_templates + min(event.said(FULL), full) > len(others)
 
 
 def _stale(subject: Subject, pod: str, evidence: list[str], *, certain: bool) -> Finding:
-    settings = subject.around.settings
+    settings = subject.context.settings
     version = settings.as_version
     fix = f"{settings.restart}, and give it --node-info-cache-expire-time=10m"
     if not version.can_forget_nodes:
@@ -264,7 +266,7 @@ def _untold(pod: Pod, subject: Subject, imagined: Node, refused: Refused) -> Fin
     if not tags or asg is None:
         return None
     changes = tuple(TagChange(asg.name, key, value) for key, value in tags.items())
-    fix = tag_command(changes, subject.around.state.region)
+    fix = tag_command(changes, subject.context.state.region)
     if RESOURCES + DISK in tags and subject.disk is None and DISK not in subject.group.instance_type.capacity:
         # How much there is cannot be known here.
         changes = ()
@@ -280,14 +282,14 @@ def _untold(pod: Pod, subject: Subject, imagined: Node, refused: Refused) -> Fin
     )
 
 
-def _fits_nowhere(pod: Pod, tries: Sequence[_Try], around: Around) -> tuple[Verdict, list[Finding]]:
+def _fits_nowhere(pod: Pod, tries: Sequence[_Try], context: Context) -> tuple[Verdict, list[Finding]]:
     """No group has nodes for it: the pod, or the file, must change. The group that nearly does is named."""
     refused = [(each, each.described) for each in tries if each.described is not None]
     nearest, why = max(refused, key=lambda each: each[1].far)
     said = "; ".join(f"{each.subject.name}: {no.words}" for each, no in refused)
     finding = pod_finding(pod, nearest.subject.wished[0], why, where=f"group {nearest.subject.name}")
-    heard = [str(each) for each in around.evidence.refusals if each.pod == pod.metadata.key]
-    finding = replace(finding, evidence=(said, *heard[:1]), seen=bool(heard))
+    refusals = [str(each) for each in context.evidence.refusals if each.pod == pod.metadata.key]
+    finding = replace(finding, evidence=(said, *refusals[:1]), seen=bool(refusals))
     return Verdict(pod.metadata.key, False, "", said), [finding]
 
 

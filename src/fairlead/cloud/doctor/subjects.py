@@ -1,4 +1,4 @@
-"""What the doctor looks at: each group of the file beside what the account has for it, and what is around.
+"""What the doctor looks at: each group of the file beside what the account has for it, and what is context.
 
 Among the cluster's own Auto Scaling groups, one belongs to a group of the file by its managed node group's
 name, by its own, or by either with something behind it, as Terraform's name prefixes leave it. Those that
@@ -42,7 +42,7 @@ _ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
-class Around:
+class Context:
     """What all checks share. `access`: whether EKS answers the autoscaler's questions, by all we know."""
 
     state: CloudState
@@ -79,7 +79,7 @@ class Subject:
     """One group of the file with what the account has for it; `asg` None: nothing."""
 
     group: NodeGroup
-    around: Around
+    context: Context
     asg: AutoScalingGroup | None = None
     nodegroup: EksNodegroup | None = None
 
@@ -107,7 +107,7 @@ class Subject:
             self.asg,
             self.answer,
             now=_ANY_TIME,
-            version=self.around.settings.as_version,
+            version=self.context.settings.as_version,
             kind=self.group.instance_type,
         )
 
@@ -116,8 +116,8 @@ class Subject:
         """What EKS answers the autoscaler."""
         if self.asg is None or not (self.asg.nodegroup and self.asg.cluster):
             return None
-        if self.around.access in ("denied", "unreachable"):
-            return NoAnswer(self.around.access)
+        if self.context.access in ("denied", "unreachable"):
+            return NoAnswer(self.context.access)
         return self.nodegroup or NoAnswer("no such node group")
 
     @cached_property
@@ -148,7 +148,7 @@ class Subject:
         """The demanded tags on what nodes are like that its own tags do not say."""
         return {
             tag: value
-            for tag, value in demanded_tags(self.group, self.around.cluster).items()
+            for tag, value in demanded_tags(self.group, self.context.cluster).items()
             if tag.startswith((LABEL, TAINT, RESOURCES)) and not _same(tag, self.tags.get(tag), value)
         }
 
@@ -182,7 +182,7 @@ class Subject:
     @cached_property
     def refusals(self) -> list[Refusal]:
         """What the log says of its template."""
-        return [each for each in self.around.evidence.refusals if self.is_called(each.group)]
+        return [each for each in self.context.evidence.refusals if self.is_called(each.group)]
 
     def is_called(self, asg: str) -> bool:
         """Whether an Auto Scaling group that a log names is this one's."""
@@ -196,7 +196,7 @@ class Subject:
     @property
     def strangers(self) -> list[str]:
         """Auto Scaling groups that have its name, though nothing says that they are the cluster's."""
-        others = (each for each in self.around.state.auto_scaling_groups if each not in self.around.groups)
+        others = (each for each in self.context.state.auto_scaling_groups if each not in self.context.groups)
         return sorted(
             each.name
             for each in others
@@ -207,15 +207,15 @@ class Subject:
     def ask_failed(self) -> AskFailed | None:
         """The last failed question about its managed node group."""
         name = self.nodegroup.name if self.nodegroup else self.name
-        return self.around.evidence.failed(name)
+        return self.context.evidence.failed(name)
 
     @property
     def update_nodegroup(self) -> str:
         """How the AWS CLI's command begins that changes its managed node group."""
         name = self.nodegroup.name if self.nodegroup else self.name
-        where = f" --region {word(self.around.state.region)}" if self.around.state.region else ""
+        where = f" --region {word(self.context.state.region)}" if self.context.state.region else ""
         return (
-            f"aws eks update-nodegroup-config{where} --cluster-name {word(self.around.cluster)} "
+            f"aws eks update-nodegroup-config{where} --cluster-name {word(self.context.cluster)} "
             f"--nodegroup-name {word(name)}"
         )
 
@@ -229,7 +229,7 @@ class Subject:
         return Finding(cause, says, fix, group=self.name, evidence=evidence, **more)
 
 
-def subjects_of(groups: Sequence[NodeGroup], around: Around) -> tuple[Subject, ...]:
+def subjects_of(groups: Sequence[NodeGroup], context: Context) -> tuple[Subject, ...]:
     """Each group with its Auto Scaling group; one that has several is looked at once for each."""
     found: list[Subject] = []
     claimed: dict[str, str] = {}
@@ -237,14 +237,14 @@ def subjects_of(groups: Sequence[NodeGroup], around: Around) -> tuple[Subject, .
         for group in groups:
             if not exact and any(each.name == group.name for each in found):
                 continue
-            for asg in around.groups:
-                nodegroup = around.state.nodegroup_of(asg)
+            for asg in context.groups:
+                nodegroup = context.state.nodegroup_of(asg)
                 if asg.name not in claimed and _is_called(group.name, asg, nodegroup, exact):
                     claimed[asg.name] = group.name
-                    found.append(Subject(group, around, asg, nodegroup))
+                    found.append(Subject(group, context, asg, nodegroup))
     there = {each.name for each in found}
     found += [
-        Subject(group, around, None, around.state.nodegroup(group.name))
+        Subject(group, context, None, context.state.nodegroup(group.name))
         for group in groups
         if group.name not in there
     ]

@@ -120,7 +120,7 @@ class Executor:
         for deletion in decision.deletions:
             if await self._delete(policy, deletion, client):
                 about = _pod(deletion.pod, deletion.uid)
-                said = f"Deleted to be made anew: {deletion.why}"
+                said = f"Deleted to be recreated: {deletion.why}"
                 await events.record(about, "PassedOn", said, action="Fallback")
         return decision
 
@@ -181,7 +181,7 @@ class Executor:
             probe=move.probe,
             why=move.why,
         )
-        said = f"Evicted to be made anew in tier {move.to_tier}: {move.why}"
+        said = f"Evicted to be recreated in tier {move.to_tier}: {move.why}"
         await events.record(_pod(move.pod, move.uid), "Rebalanced", said, action="Rebalancing")
 
     def _now(self) -> float:

@@ -12,7 +12,7 @@ class Metrics(DoorMetrics):
         super().__init__()
         self.moves = self._counter(
             "fairlead_rebalance_moves_total",
-            "Pods evicted to be made anew in a better tier",
+            "Pods evicted to be recreated in a better tier",
             "policy",
             "from",
             "to",

@@ -61,9 +61,9 @@ class TierEvents:
             if tier.names and (why := trouble(tier, len(schedulable), everything))
         }
         waiting: dict[_Tier, list[Pod]] = {}
-        for standing in self._machine.standings(now) if troubles else ():
-            for held in standing.pods:
-                tier = standing.policy.name, held.member.tier
+        for state in self._machine.states(now) if troubles else ():
+            for held in state.pods:
+                tier = state.policy.name, held.member.tier
                 if tier in troubles and held.pod.metadata.uid not in besides and self._waits(held.pod):
                     waiting.setdefault(tier, []).append(held.pod)
         self._logged = {tier: why for tier, why in self._logged.items() if troubles.get(tier) == why}

@@ -75,7 +75,7 @@ class SchedulerDoor(Door):
     def checks(self) -> Mapping[str, str]:
         """A standby is ready when it has listed everything, a leader when it also plans."""
         if self.session is None:
-            return {"session": "there is none: it begins, or everything is to be listed anew"}
+            return {"session": "there is none: it begins, or everything is to be listed again"}
         return {"session": "", **self.session.checks(leads=self._leads.is_set())}
 
     def metrics(self) -> bytes:

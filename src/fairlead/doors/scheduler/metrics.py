@@ -77,7 +77,7 @@ class Metrics(Collector):
         self.drift = counter(
             "fairlead_drift_total", "Differences found between what we know and the API", "kind"
         )
-        self.rebuilds = counter("fairlead_rebuilds_total", "Times that everything was listed anew", "reason")
+        self.rebuilds = counter("fairlead_rebuilds_total", "Times that everything was listed again", "reason")
         self.leader = Gauge("fairlead_leader", "Whether this process leads", registry=self.registry)
         self._report: Report | None = None
         self._writes: Callable[[], int] = lambda: 0

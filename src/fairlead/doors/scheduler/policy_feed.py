@@ -73,9 +73,9 @@ class PolicyFeed:
         if self._some.is_set():
             try:
                 async with asyncio.timeout(_PROMISES_S):
-                    await self._context.scale_ups.heard.wait()
+                    await self._context.scale_ups.listed.wait()
             except TimeoutError:
-                _log.warning("promises_unheard", waited_s=_PROMISES_S)
+                _log.warning("promises_late", waited_s=_PROMISES_S)
 
     def known(self, objects: Iterable[Event]) -> list[Event]:
         """All that the core is to know first: policies, marks, these objects, and what their pods are

@@ -2,7 +2,7 @@
 
 Nothing is decided before everything is listed and we lead; until then only the watches of the process run,
 and nothing that writes does. Then each turn takes all that has happened, asks the core once, and hands its
-answers to the lanes that write. Two things are subtle. Who owns what: the core alone holds the state; lanes
+answers to the lanes that write. Two things are subtle. Ownership: the core alone holds the state; lanes
 go by what an action brings and by the events since, and what they find out comes back through the inbox like
 anything else. And a long turn lets
 others run (the lease, probes, admission in the same process), so callers of the core wait until it is over.

@@ -35,7 +35,7 @@ _ELSEWHERE = (
     "there is one registration per cluster, and another process has it, so this one is not called: "
     "restart it to have it back, or stop it"
 )
-_MAKE_IT = "; have somebody make it who may (kubectl apply -k deploy/webhook, or deploy/serve)"
+_MAKE_IT = "; a user with that right must create it (kubectl apply -k deploy/webhook, or deploy/serve)"
 _CONFIGURATIONS = known("MutatingWebhookConfiguration")
 _SECRETS = known("Secret")
 

@@ -111,7 +111,7 @@ class Cluster(Inventory):
 
         return cluster_plan.plan(self, scheduler_names=self._names(scheduler_names), now=_time(now))
 
-    def standing(
+    def queue_position(
         self, pod: str, *, scheduler_names: Iterable[str] = (), now: float | None = None
     ) -> QueuePosition | None:
         """Where a pod that the plan holds stands in the queue, what is ahead, and what holds it back.
@@ -122,7 +122,7 @@ class Cluster(Inventory):
 
         typed, _ = self.find(pod)
         core, _ = cluster_plan.planned(self, scheduler_names=self._names(scheduler_names), now=_time(now))
-        return core.standing(typed.metadata.key)
+        return core.queue_position(typed.metadata.key)
 
     def warnings(self) -> list[str]:
         """Where the annotation ``priority`` of our pods is not taken as it stands, each reason once."""

@@ -173,8 +173,8 @@ def _happened(actions: list[Action], pods: dict[str, Pod]) -> Iterator[Event]:
 def _holds(cluster: Inventory, core: Core) -> Iterator[Hold]:
     told = {key: message for key, message, _ in core.report.held()}
     for key in core.report.gated():
-        standing = core.standing(key)
-        told[key] = standing.message if standing else "waiting"
+        position = core.queue_position(key)
+        told[key] = position.message if position else "waiting"
     for key in core.report.waiting():
         yield Hold(key, told.pop(key, "waiting"))
     for key in sorted(told):

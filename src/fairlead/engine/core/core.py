@@ -25,7 +25,7 @@ from fairlead.engine.core.events import (
     Seen,
     Unread,
 )
-from fairlead.engine.core.report import QueuePosition, Report, standing_of
+from fairlead.engine.core.report import QueuePosition, Report, queue_position
 from fairlead.engine.core.serving import Service
 from fairlead.engine.gangs.membership import shown
 from fairlead.engine.planning.priority import ANNOTATION
@@ -140,9 +140,9 @@ class Core:
         """Whether a pod is ours to place."""
         return self._state.ours(pod)
 
-    def standing(self, pod: str) -> QueuePosition | None:
+    def queue_position(self, pod: str) -> QueuePosition | None:
         """Where a waiting pod (``namespace/name``) stands, what is ahead, and what holds it back."""
-        return standing_of(self._service, pod)
+        return queue_position(self._service, pod)
 
     # Events
 

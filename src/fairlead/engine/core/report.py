@@ -202,8 +202,8 @@ class QueuePosition:
         }
 
 
-def standing_of(service: Service, pod: str) -> QueuePosition | None:
-    """The standing of a pod by ``namespace/name``, None when it does not wait."""
+def queue_position(service: Service, pod: str) -> QueuePosition | None:
+    """The queue position of a pod by ``namespace/name``, None when it does not wait."""
     state = service.state
     uid = state.uid_of(pod)
     if uid not in state.pending and uid not in state.gated:

@@ -49,7 +49,7 @@ from fairlead.policy.tiers.fallback import unschedulable_since
 __all__ = ["AT_ONCE", "Service"]
 
 # How many pods are placed in one go: few at first, because they are looked up for nothing where there is
-# no room, then twice as many each time that there was; never so many that others wait long for the process.
+# no room, then twice as many each time that there was; but never enough to keep the process busy for long.
 _FEW, AT_ONCE = 64, 1024
 
 

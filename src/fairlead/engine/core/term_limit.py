@@ -1,6 +1,6 @@
 """Which waiting units are tried while their namespace has too many loose terms.
 
-Loose terms (see `snapshot.loose_terms`) are compared with every pod, so a namespace may have only so many
+Loose terms (see `snapshot.loose_terms`) are compared with every pod, so a namespace may have only N
 distinct ones, those of its waiting pods included. Units are admitted in order, each if its terms fit beside
 those of placed pods and of the units admitted before it; the others are set aside: they stand in no line,
 cost nothing, and are looked at again when terms are freed. Units without such terms never come here.

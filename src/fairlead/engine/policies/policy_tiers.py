@@ -78,10 +78,10 @@ class PolicyTiers:
     def told_of(self, marks: dict[str, Mark]) -> bool:
         """What the API says of the marks; whether that is news."""
         names = [tier.name for tier in self.policy.spec.tiers]
-        heard = Marks(self.marks.cool_down_s, dict(marks)).only(names)
-        news = heard != self.marks
+        shown = Marks(self.marks.cool_down_s, dict(marks)).only(names)
+        news = shown != self.marks
         if news:
-            self.marks, self._changed = heard, True
+            self.marks, self._changed = shown, True
         self.told = self.marks
         return news
 

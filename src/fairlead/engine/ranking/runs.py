@@ -26,7 +26,7 @@ from fairlead.engine.snapshot.nodes import Bools, Ints, Slots
 from fairlead.engine.snapshot.snapshot import Snapshot
 from fairlead.kube.pod import Pod
 
-# At most so many pods ahead are all the best nodes of a run looked at together.
+# For at most this many pods ahead, all the best nodes of a run are looked at together.
 _LEVELS = 64
 _FEW = 8
 

@@ -106,32 +106,32 @@ class History:
             one is not None and one.probe and (one.policy, one.tier) == (policy, tier) for one in flights
         )
 
-    def observe(self, standings: Iterable[GroupState], marks: Mapping[str, Marks], now: float) -> None:
+    def observe(self, states: Iterable[GroupState], marks: Mapping[str, Marks], now: float) -> None:
         """Take in how the groups stand, before planning from them."""
         self._set_back(now)
         self._reset(marks)
         seen: set[str] = set()
-        for standing in standings:
-            called = standing.called
+        for state in states:
+            called = state.called
             seen.add(called)
             known = self._groups.get(called)
             if known is None:
-                known = self._first_seen(standing, now)
-            elif known.desired != standing.desired:
-                known = replace(known, desired=standing.desired, changed=now)
+                known = self._first_seen(state, now)
+            elif known.desired != state.desired:
+                known = replace(known, desired=state.desired, changed=now)
             known = replace(known, moves=tuple(at for at in known.moves if at > now - 60.0))
-            self._groups[called] = self._landed(known, standing, now)
+            self._groups[called] = self._landed(known, state, now)
         for called in [called for called in self._groups if called not in seen]:
             del self._groups[called]  # no pods left: when it has some again, that is a change
         self._blank = False
 
-    def sent(self, standing: GroupState, flight: Flight) -> None:
-        """An eviction was accepted; `standing` is what it was planned from."""
-        others = frozenset(held.pod.metadata.uid for held in standing.pods)
-        flight = replace(flight, off=off_by(standing), others=others)
-        known = self._groups.get(standing.called) or Past(standing.desired, flight.at)
+    def sent(self, state: GroupState, flight: Flight) -> None:
+        """An eviction was accepted; `state` is what it was planned from."""
+        others = frozenset(held.pod.metadata.uid for held in state.pods)
+        flight = replace(flight, off=off_by(state), others=others)
+        known = self._groups.get(state.called) or Past(state.desired, flight.at)
         moves = (*known.moves, flight.at)
-        self._groups[standing.called] = replace(known, flight=flight, moves=moves)
+        self._groups[state.called] = replace(known, flight=flight, moves=moves)
 
     def refused(self, group: str, now: float) -> None:
         """An eviction was refused: that is no failed move, but a reason to wait a little."""
@@ -141,13 +141,13 @@ class History:
             moves = known.moves[:-1] if known.flight is not None else known.moves
             self._groups[group] = replace(known, flight=None, moves=moves, rest_until=until)
 
-    def _first_seen(self, standing: GroupState, now: float) -> Past:
-        created = sorted(held.member.created for held in standing.pods)
+    def _first_seen(self, state: GroupState, now: float) -> Past:
+        created = sorted(held.member.created for held in state.pods)
         # The leader before us may have made any of them by a move.
         moves = tuple(min(at, now) for at in created if at > now - 60.0) if self._blank else ()
         # Its pods may be of a clock that is ahead of ours: that is no reason to wait until ours is there.
         changed = min(created[-1], now) if created else now
-        return Past(standing.desired, changed, moves=moves, since=now)
+        return Past(state.desired, changed, moves=moves, since=now)
 
     def _set_back(self, now: float) -> None:
         """A clock that was ahead and is right again must not let groups rest until the time it had been."""
@@ -155,25 +155,25 @@ class History:
         if by_s > AHEAD_S:
             self._groups = {called: group.earlier(by_s) for called, group in self._groups.items()}
 
-    def _landed(self, known: Past, standing: GroupState, now: float) -> Past:
+    def _landed(self, known: Past, state: GroupState, now: float) -> Past:
         """The group with its move ended, if it has: well or badly."""
         flight = known.flight
-        if flight is None or standing.rolling:
+        if flight is None or state.rolling:
             return known if flight is None else replace(known, flight=None)
-        if any(held.pod.metadata.uid == flight.uid for held in standing.pods):
+        if any(held.pod.metadata.uid == flight.uid for held in state.pods):
             # The eviction came to nothing, or the watch is behind.
             return known if now < flight.at + _LEAVES_S else replace(known, flight=None)
-        if known.desired is not None and replicated(standing) < known.desired:
+        if known.desired is not None and replicated(state) < known.desired:
             return known
-        new = [held for held in standing.pods if flight.brought(held)]
-        if not new and known.changed < flight.at and now < _awaited_until(flight, standing):
+        new = [held for held in state.pods if flight.brought(held)]
+        if not new and known.changed < flight.at and now < _awaited_until(flight, state):
             return known
         if not all(held.ready for held in new):
             return known
-        if known.changed >= flight.at or off_by(standing) < flight.off:
+        if known.changed >= flight.at or off_by(state) < flight.off:
             return replace(known, flight=None, failures=0, rest_until=None)
         failures = known.failures + 1
-        first_s = 60.0 / max(standing.policy.spec.rebalance.per_minute, 1)
+        first_s = 60.0 / max(state.policy.spec.rebalance.per_minute, 1)
         rest_s = min(first_s * 2.0 ** min(failures, 60), _LONGEST_REST_S)
         return replace(known, flight=None, failures=failures, rest_until=now + rest_s)
 
@@ -188,21 +188,21 @@ class History:
         self._marked = marked
 
 
-def _awaited_until(flight: Flight, standing: GroupState) -> float:
+def _awaited_until(flight: Flight, state: GroupState) -> float:
     """Until when a replacement may yet be made.
 
     A workload that shares a group may go while the others make up the number (a Job that has ended, a set
     that another took the place of): without an end the move would last for ever.
     """
-    makers = {(workload.kind, workload.name) for workload in standing.workloads}
+    makers = {(workload.kind, workload.name) for workload in state.workloads}
     return flight.at + (REPLACED_S if flight.workload in makers else _LEAVES_S)
 
 
-def replicated(standing: GroupState) -> int:
+def replicated(state: GroupState) -> int:
     """How many pods there are of those that `GroupState.desired` counts."""
-    return sum(not held.workload.job and held.workload.recreated for held in standing.pods)
+    return sum(not held.workload.job and held.workload.recreated for held in state.pods)
 
 
-def off_by(standing: GroupState) -> int:
+def off_by(state: GroupState) -> int:
     """How many pods are missing where the rule has them."""
-    return sum(max(want - have, 0) for have, want in zip(standing.counts, standing.target, strict=True))
+    return sum(max(want - have, 0) for have, want in zip(state.counts, state.target, strict=True))

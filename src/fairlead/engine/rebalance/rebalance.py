@@ -85,7 +85,7 @@ class Planner:
     """
 
     now: float
-    standings: Sequence[GroupState]
+    states: Sequence[GroupState]
     tiers: Mapping[str, Nodes]
     """By policy: the nodes of its tiers."""
     marks: Mapping[str, Marks]
@@ -109,63 +109,63 @@ class Planner:
     def plan(self) -> Rebalancing:
         """The moves to make now, at most one for each group, and what waits. Changes nothing."""
         with self.ranking.snapshot.trial():
-            for standing in self.standings:
-                self._look(standing)
+            for state in self.states:
+                self._look(state)
         return Rebalancing(tuple(self._moves), tuple(self._waits))
 
-    def _look(self, standing: GroupState) -> None:
-        short = short_of(standing)
+    def _look(self, state: GroupState) -> None:
+        short = short_of(state)
         if not short:
             return
         try:
-            self._moves.append(self._move(standing, short))
+            self._moves.append(self._move(state, short))
         except _Waits as waits:
-            self._waits.append(Wait(standing.called, waits.reason, waits.until))
+            self._waits.append(Wait(state.called, waits.reason, waits.until))
 
-    def _move(self, standing: GroupState, short: Sequence[int]) -> Move:
-        self._at_rest(standing)
-        self._allowed_now(standing)
+    def _move(self, state: GroupState, short: Sequence[int]) -> Move:
+        self._at_rest(state)
+        self._allowed_now(state)
         first: _Waits | None = None
         for tier in short:
             try:
-                skipped, probe = self._open(standing, tier)
-                return self._take_back(standing, tier, skipped, probe=probe)
+                skipped, probe = self._open(state, tier)
+                return self._take_back(state, tier, skipped, probe=probe)
             except _Waits as waits:
                 first = first or waits
         assert first is not None
         raise first
 
-    def _at_rest(self, standing: GroupState) -> None:
+    def _at_rest(self, state: GroupState) -> None:
         """No rollout, no recent change of the desired number, no move whose replacement is not Ready."""
-        if standing.rolling:
-            raise _Waits(f"{standing.rolling} is being rolled out")
-        number = len(standing.pods)
-        if standing.desired is not None and replicated(standing) != standing.desired:
-            raise _Waits(f"{replicated(standing)} of {standing.desired} pods are there")
-        past = self.history.of(standing.called)
+        if state.rolling:
+            raise _Waits(f"{state.rolling} is being rolled out")
+        number = len(state.pods)
+        if state.desired is not None and replicated(state) != state.desired:
+            raise _Waits(f"{replicated(state)} of {state.desired} pods are there")
+        past = self.history.of(state.called)
         if (flight := past.flight) is not None:
             given_up = flight.at + REPLACED_S
             raise _Waits(
                 f"the replacement of {flight.pod} is not Ready yet",
                 given_up if self.now < given_up else None,
             )
-        age_s = standing.policy.spec.rebalance.min_pod_age_s
-        for held in standing.pods:
+        age_s = state.policy.spec.rebalance.min_pod_age_s
+        for held in state.pods:
             made = held.member.created
             # A pod that was there before us (a restart) may be the replacement of a move.
             until = made + (age_s if made >= past.since else max(age_s, REPLACED_S))
             if not held.ready and self.now < until:
                 raise _Waits(f"{held.member.name} is not Ready yet", until)
-        quiet_s = standing.policy.spec.rebalance.stabilize_s
+        quiet_s = state.policy.spec.rebalance.stabilize_s
         if self.now < (until := past.changed + quiet_s):
             raise _Waits(f"the number of pods changed to {number} within the last {_span(quiet_s)}", until)
 
-    def _allowed_now(self, standing: GroupState) -> None:
-        """Not faster than allowed: so many a minute, and longer after failed moves."""
-        per_minute = standing.policy.spec.rebalance.per_minute
+    def _allowed_now(self, state: GroupState) -> None:
+        """Not faster than allowed: `perMinute`, and longer after failed moves."""
+        per_minute = state.policy.spec.rebalance.per_minute
         if per_minute == 0:
             raise _Waits("rebalance.perMinute is 0")
-        past = self.history.of(standing.called)
+        past = self.history.of(state.called)
         if past.rest_until is not None and self.now < past.rest_until:
             times = "once" if past.failures == 1 else f"{past.failures} times in a row"
             why = f"a move failed {times}" if past.failures else "an eviction was refused"
@@ -174,9 +174,9 @@ class Planner:
         if len(recent) >= per_minute:
             raise _Waits(f"{per_minute} moves were made within a minute", recent[-per_minute] + 60.0)
 
-    def _open(self, standing: GroupState, tier: int) -> tuple[frozenset[str], bool]:
+    def _open(self, state: GroupState, tier: int) -> tuple[frozenset[str], bool]:
         """The tiers that admission would skip, and whether the move is a probe of this one."""
-        policy, name = standing.policy, standing.policy.spec.tiers[tier].name
+        policy, name = state.policy, state.policy.spec.tiers[tier].name
         marks = self.marks.get(policy.name, Marks())
         marked = frozenset(marked for marked, _ in marks)
         mark = marks.get(name)
@@ -200,40 +200,40 @@ class Planner:
         """Whether a pod waits for a node of the tier already, whichever component sent it."""
         return any(
             held.tier == tier and not held.member.placed
-            for standing in self.standings
-            if standing.policy is policy
-            for held in standing.pods
+            for state in self.states
+            if state.policy is policy
+            for held in state.pods
         )
 
-    def _take_back(self, standing: GroupState, tier: int, skipped: frozenset[str], *, probe: bool) -> Move:
+    def _take_back(self, state: GroupState, tier: int, skipped: frozenset[str], *, probe: bool) -> Move:
         """The best pod to move to the tier, with everything about it checked."""
-        counts, target = standing.counts, standing.target
+        counts, target = state.counts, state.target
         found: _Waits | None = None
         candidates = [
-            held for held in standing.pods if held.tier is None or counts[held.tier] > target[held.tier]
+            held for held in state.pods if held.tier is None or counts[held.tier] > target[held.tier]
         ]
-        needed = counts[tier] < standing.tiers.mins(len(standing.pods))[tier]
+        needed = counts[tier] < state.tiers.mins(len(state.pods))[tier]
         # Scaling in goes by slots, so a pod with a slot of the tier goes there before others, even if it has
         # to grow older first: moved instead, the pods of a min's own slots would be the last to stay.
-        for held in sorted(candidates, key=lambda one: (_astray(standing, one, tier), *_worst_first(one))):
+        for held in sorted(candidates, key=lambda one: (_astray(state, one, tier), *_worst_first(one))):
             try:
-                self._may_leave(standing, held)
-                if standing.landing(held, skipped) != tier:
+                self._may_leave(state, held)
+                if state.landing(held, skipped) != tier:
                     raise _Waits(f"a pod in place of {held.member.name} would not be sent there")
-                return self._checked(standing, held, tier, probe=probe)
+                return self._checked(state, held, tier, probe=probe)
             except _Waits as waits:
-                if waits.until is not None and not needed and not _astray(standing, held, tier):
+                if waits.until is not None and not needed and not _astray(state, held, tier):
                     raise
                 # One that only has to grow older says more than one that will never do.
                 if found is None or (found.until is None and waits.until is not None):
                     found = waits
-        name = standing.policy.spec.tiers[tier].name
+        name = state.policy.spec.tiers[tier].name
         raise found or _Waits(f"no pod of another tier can be spared for {name}")
 
-    def _may_leave(self, standing: GroupState, held: SlotHolder) -> None:
-        rules, name = standing.policy.spec.rebalance, held.member.name
+    def _may_leave(self, state: GroupState, held: SlotHolder) -> None:
+        rules, name = state.policy.spec.rebalance, held.member.name
         if not held.workload.recreated:
-            raise _Waits(f"nobody would make {name} anew")
+            raise _Waits(f"no controller would recreate {name}")
         if held.workload.job and not rules.jobs:
             raise _Waits(f"{name} is a Job's, and rebalance.jobs is not set")
         old_enough = held.member.created + rules.min_pod_age_s
@@ -255,37 +255,37 @@ class Planner:
             budget = several[0].metadata.name
             raise _Waits(f"PodDisruptionBudget {budget} does not let {name} go now")
 
-    def _checked(self, standing: GroupState, held: SlotHolder, tier: int, *, probe: bool) -> Move:
-        policy, tiers = standing.policy, standing.policy.spec.tiers
+    def _checked(self, state: GroupState, held: SlotHolder, tier: int, *, probe: bool) -> Move:
+        policy, tiers = state.policy, state.policy.spec.tiers
         to, node = tiers[tier].name, ""
         if self.tiers[policy.name].schedulable[tier]:
-            node = self._room(standing, held, tier)
+            node = self._room(state, held, tier)
             where = f"there is room on {node}"
         else:
             # Only a tier without nodes is tried blindly: where there are some, they must have room.
-            self._may_try(standing, held, tier)
+            self._may_try(state, held, tier)
             probe, where = True, f"tier {to} has no node and is tried with one pod"
         if probe:
             self._probed.add((policy.name, to))
         self._evicted.append(held.pod)
         budgets = self.budgets.of(held.pod) if held.member.placed else ()
         protection = f"PodDisruptionBudget {budgets[0].metadata.name} allows it" if budgets else "no budget"
-        maker = f"{held.workload.kind} {held.workload.name} makes it anew"
+        maker = f"{held.workload.kind} {held.workload.name} recreates it"
         return Move(
             held.pod.metadata.uid,
             held.pod.metadata.key,
-            standing.called,
+            state.called,
             tiers[held.tier].name if held.tier is not None else "",
             to,
             node,
-            "; ".join((_spare(standing, held), where, protection, maker)),
+            "; ".join((_spare(state, held), where, protection, maker)),
             policy.name,
             probe,
         )
 
-    def _may_try(self, standing: GroupState, held: SlotHolder, tier: int) -> None:
+    def _may_try(self, state: GroupState, held: SlotHolder, tier: int) -> None:
         """Whether a healthy pod may be given up for a tier that has no node."""
-        policy = standing.policy
+        policy = state.policy
         name, probe = policy.spec.tiers[tier].name, policy.spec.rebalance.probe
         if probe == "never":
             raise _Waits(f"tier {name} has no node, and rebalance.probe is never")
@@ -296,7 +296,7 @@ class Planner:
         workload = held.workload
         same = [
             one
-            for one in standing.pods
+            for one in state.pods
             if (one.workload.kind, one.workload.name) == (workload.kind, workload.name)
         ]
         away = sum(not one.ready for one in same if one is not held)
@@ -308,11 +308,11 @@ class Planner:
                 f"{away} are not Ready; a PodDisruptionBudget would say what else may go"
             )
 
-    def _room(self, standing: GroupState, held: SlotHolder, tier: int) -> str:
+    def _room(self, state: GroupState, held: SlotHolder, tier: int) -> str:
         """A node of the tier with room for the pod to come; it counts as taken from then on."""
-        policy, snapshot = standing.policy, self.ranking.snapshot
+        policy, snapshot = state.policy, self.ranking.snapshot
         self._claim()
-        pod = made_anew(held.pod, self.template(held.pod), policy, tier)
+        pod = replacement_of(held.pod, self.template(held.pod), policy, tier)
         try:
             cls = snapshot.class_of(pod, exclusive=policy.spec.tiers[tier].exclusive or None)
         except BadObject as error:
@@ -332,11 +332,11 @@ class Planner:
         if self._claimed:
             return
         self._claimed = True
-        for standing in self.standings:
-            policy = standing.policy
-            flight = self.history.of(standing.called).flight
+        for state in self.states:
+            policy = state.policy
+            flight = self.history.of(state.called).flight
             came = False
-            for held in standing.pods:
+            for held in state.pods:
                 if not held.member.placed and held.tier is not None:
                     self._hold(held.pod, policy, held.tier)
                 came = came or (flight is not None and flight.brought(held))
@@ -373,15 +373,15 @@ class Planner:
         return found
 
 
-def short_of(standing: GroupState) -> list[int]:
+def short_of(state: GroupState) -> list[int]:
     """The tiers that lack pods: those below their min first, then in order of preference."""
-    counts, target = standing.counts, standing.target
-    mins = standing.tiers.mins(len(standing.pods))
+    counts, target = state.counts, state.target
+    mins = state.tiers.mins(len(state.pods))
     lacking = [index for index, (have, want) in enumerate(zip(counts, target, strict=True)) if have < want]
     return sorted(lacking, key=lambda index: (counts[index] >= min(mins[index], target[index]), index))
 
 
-def made_anew(pod: Pod, template: PodSpec | None, policy: PlacementPolicy, tier: int) -> Pod:
+def replacement_of(pod: Pod, template: PodSpec | None, policy: PlacementPolicy, tier: int) -> Pod:
     """The pod that a controller will make in place of one that is moved, as far as a search for room asks.
 
     What admission adds to reach the tier is left out: the tier's nodes are given to the search. Volumes and
@@ -392,7 +392,7 @@ def made_anew(pod: Pod, template: PodSpec | None, policy: PlacementPolicy, tier:
     added = tuple(one for one in policy.spec.tiers[tier].tolerations if one not in tolerations)
     return msgspec.structs.replace(
         pod,
-        metadata=msgspec.structs.replace(pod.metadata, name=f"{pod.metadata.name} anew", uid=""),
+        metadata=msgspec.structs.replace(pod.metadata, name=f"{pod.metadata.name} recreated", uid=""),
         spec=msgspec.structs.replace(
             spec,
             node_name="",
@@ -411,9 +411,9 @@ def _without_nodes(spec: PodSpec) -> Affinity | None:
     return msgspec.structs.replace(spec.affinity, node_affinity=None)
 
 
-def _astray(standing: GroupState, held: SlotHolder, tier: int) -> bool:
+def _astray(state: GroupState, held: SlotHolder, tier: int) -> bool:
     """Whether a pod recreated in the tier would hold another tier's slot there."""
-    return standing.tiers.of_slot(held.slot) != tier
+    return state.tiers.of_slot(held.slot) != tier
 
 
 def _worst_first(held: SlotHolder) -> tuple[bool, int, bool, int, str]:
@@ -422,11 +422,11 @@ def _worst_first(held: SlotHolder) -> tuple[bool, int, bool, int, str]:
     return (held.tier is not None, -tier, held.ready, -held.slot, held.member.name)
 
 
-def _spare(standing: GroupState, held: SlotHolder) -> str:
+def _spare(state: GroupState, held: SlotHolder) -> str:
     if held.tier is None:
         return "it is on no tier's node"
-    have, want = standing.counts[held.tier], standing.target[held.tier]
-    return f"tier {standing.policy.spec.tiers[held.tier].name} has {have} pods where the rule has {want}"
+    have, want = state.counts[held.tier], state.target[held.tier]
+    return f"tier {state.policy.spec.tiers[held.tier].name} has {have} pods where the rule has {want}"
 
 
 def _span(seconds: float) -> str:

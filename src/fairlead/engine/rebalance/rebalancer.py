@@ -14,7 +14,7 @@ from fairlead.engine.planning.tier_fit import TierFits
 from fairlead.engine.ranking.ranking import Ranking
 from fairlead.engine.rebalance.history import Flight, History
 from fairlead.engine.rebalance.node_pools import NodePool, brings
-from fairlead.engine.rebalance.rebalance import Move, Planner, Rebalancing, made_anew, short_of
+from fairlead.engine.rebalance.rebalance import Move, Planner, Rebalancing, replacement_of, short_of
 from fairlead.engine.snapshot.snapshot import KINDS as SNAPSHOT_KINDS
 from fairlead.engine.snapshot.snapshot import Snapshot
 from fairlead.kube.meta import Object
@@ -77,7 +77,7 @@ class Rebalancer:
         self._scaled_up: dict[str, None] = {}  # UIDs of pods that an autoscaler brought a node for
         self._grew: set[tuple[str, str]] = set()  # (policy, tier) for which it did
         self._custom: dict[str, None] = {}  # pods whose owners are of no kind that is watched
-        self._stood: tuple[float, list[GroupState]] | None = None  # of which moment; None: things changed
+        self._states_at: tuple[float, list[GroupState]] | None = None  # of which moment; None: things changed
 
     @property
     def index(self) -> GroupIndex:
@@ -93,7 +93,7 @@ class Rebalancer:
 
     def seen(self, kind: str, thing: Object, now: float) -> None:
         """An object as it now is; BadObject for one that cannot be counted, which counts as it last was."""
-        self._stood = None
+        self._states_at = None
         match thing:
             case Pod():
                 self._pod_seen(thing, now)
@@ -111,7 +111,7 @@ class Rebalancer:
 
     def gone(self, kind: str, namespace: str, name: str, uid: str = "") -> None:
         """An object is no more."""
-        self._stood = None
+        self._states_at = None
         key = f"{namespace}/{name}" if namespace else name
         match kind:
             case "Pod":
@@ -134,7 +134,7 @@ class Rebalancer:
 
     def keep(self, ledger: Ledger) -> None:
         """A ledger that is no object of the API: admission in this process has it in memory."""
-        self._stood = None
+        self._states_at = None
         self._groups.ledger(ledger)
 
     def promised(self, uid: str, at: float, *, scale_up: bool = True) -> None:
@@ -152,7 +152,7 @@ class Rebalancer:
         self, policies: Iterable[PlacementPolicy], exempt: Collection[str] = (), *, only_ours: bool = False
     ) -> None:
         """Go by these policies; with `only_ours`, for the pods of our own scheduler only."""
-        self._stood = None
+        self._states_at = None
         self._groups.use(Policies(policies, exempt), schedulers=self._ours if only_ours else None)
         self._nodes.use(self.policies)
         tiers = {policy.name: _tiers_of(policy) for policy in self.policies}
@@ -174,7 +174,7 @@ class Rebalancer:
     def observe(self, marks: Mapping[str, Marks], now: float) -> None:
         """Remember what happened while another replica decides: the next leader must know it."""
         self._note_growth(now)
-        self.history.observe(self.standings(now), marks, now)
+        self.history.observe(self.states(now), marks, now)
         for policy in self.policies:
             known, nodes = marks[policy.name], self._nodes_of(policy)
             before, stranded = self._past(policy)
@@ -187,12 +187,12 @@ class Rebalancer:
 
     def fall_back(self, policy: PlacementPolicy, marks: Marks, now: float) -> Decision:
         """What a policy's marks should be, and which pods to delete once they are. Changes nothing."""
-        standing = [one for one in self.standings(now) if one.policy is policy]
+        state = [one for one in self.states(now) if one.policy is policy]
         # Later times are of a clock that was ahead and was set back: no pod is patient until then.
         hoped = {uid: at for uid, at in self._hoped.items() if at <= now + AHEAD_S}
         of = {
             waiter.uid: (waiter, one)
-            for one in standing
+            for one in state
             if one.waits
             for waiter in waiters_of(one, marks, self._promised.get, self._ours, hoped=hoped.get)
         }
@@ -205,27 +205,27 @@ class Rebalancer:
             now,
             before=before,
             stranded=stranded,
-            probes=probes_of(marks, standing, self._groups.pods.values()),
-            landings=landings_of(marks, standing, now),
+            probes=probes_of(marks, state, self._groups.pods.values()),
+            landings=landings_of(marks, state, now),
             blame=lambda waiter: self._blame(of[waiter.uid][1], waiter, marks),
         )
 
     def noted(self, policy: PlacementPolicy, decision: Decision, now: float) -> None:
         """The decision's marks are written: what it saw of the policy's nodes is the past from now on."""
         self._before[policy.name] = _tiers_of(policy), decision.nodes
-        for standing in self.standings(now) if decision.appeared else ():
-            for held in standing.pods:
-                if standing.policy is policy and held.tier in decision.appeared and not held.member.placed:
+        for state in self.states(now) if decision.appeared else ():
+            for held in state.pods:
+                if state.policy is policy and held.tier in decision.appeared and not held.member.placed:
                     self._hoped[held.pod.metadata.uid] = now
 
     def plan(self, marks: dict[str, Marks], now: float) -> Rebalancing:
         """The moves to make now, and what waits and why."""
-        standing = self.standings(now)
+        state = self.states(now)
         self._note_growth(now)
-        self.history.observe(standing, marks, now)
+        self.history.observe(state, marks, now)
         planner = Planner(
             now=now,
-            standings=standing,
+            states=state,
             tiers={policy.name: self._nodes_of(policy) for policy in self.policies},
             marks=marks,
             budgets=Budgets(self.index.budgets(), empty_matches=True),  # as the eviction API has it
@@ -241,9 +241,9 @@ class Rebalancer:
         """The eviction is about to be sent: from now on the move is under way, unless it is `refused`."""
         if (found := self._of(move, now)) is None:
             return
-        standing, held = found
-        tier = [one.name for one in standing.policy.spec.tiers].index(move.to_tier)
-        self._left(standing, held, tier, now, node=move.node, probe=move.probe)
+        state, held = found
+        tier = [one.name for one in state.policy.spec.tiers].index(move.to_tier)
+        self._left(state, held, tier, now, node=move.node, probe=move.probe)
 
     def refused(self, move: Move, now: float) -> None:
         """The eviction was refused, or was not sent after all."""
@@ -271,11 +271,11 @@ class Rebalancer:
             return None
         return found
 
-    def standings(self, now: float) -> list[GroupState]:
+    def states(self, now: float) -> list[GroupState]:
         """The groups as they stand, in the order of their keys."""
-        if self._stood is None or self._stood[0] != now:
-            self._stood = now, self._groups.standings(now)
-        return self._stood[1]
+        if self._states_at is None or self._states_at[0] != now:
+            self._states_at = now, self._groups.states(now)
+        return self._states_at[1]
 
     def unwatched(self) -> list[Pod]:
         """A pod of each governed owner of a kind that is none of `KINDS`, so that its scale can be read."""
@@ -290,10 +290,10 @@ class Rebalancer:
         """Remember the tiers for whose pods an autoscaler brought nodes: it may do so again."""
         if not self._scaled_up:
             return
-        for standing in self.standings(now):
-            for held in standing.pods:
+        for state in self.states(now):
+            for held in state.pods:
                 if held.tier is not None and held.pod.metadata.uid in self._scaled_up:
-                    self._grew.add((standing.policy.name, standing.policy.spec.tiers[held.tier].name))
+                    self._grew.add((state.policy.name, state.policy.spec.tiers[held.tier].name))
 
     def _scalable(self, policy: str, tier: int) -> bool:
         fit = self.fits.of(policy)
@@ -312,30 +312,30 @@ class Rebalancer:
         pods = workload.replicas or 0
         return spared(owner if isinstance(owner, Workload) else None, workload.kind, pods)
 
-    def _blame(self, standing: GroupState, waiter: Waiter, marks: Marks) -> Blame:
+    def _blame(self, state: GroupState, waiter: Waiter, marks: Marks) -> Blame:
         """What keeps a pod whose patience is over. "pod" only where a tier that would take it has a place for
         the pod that is made in its stead: what nothing takes must not be deleted again and again.
         """
-        pod, fit = self._groups.pods[waiter.pod], self.fits.of(standing.policy.name)
+        pod, fit = self._groups.pods[waiter.pod], self.fits.of(state.policy.name)
         assert fit is not None  # it holds
         found = fit.blame(pod, waiter.tier, template=self._template(pod), storage=self._snapshot.storage)
         if found != "pod":
             return found
-        like = made_anew(pod, self._template(pod), standing.policy, waiter.tier)
+        like = replacement_of(pod, self._template(pod), state.policy, waiter.tier)
         closed = fit.closed_to(like)
-        held = next(held for held in standing.pods if held.pod.metadata.uid == waiter.uid)
-        landing = standing.landing(held, closed.union(tier for tier, _ in marks))
-        open_ = landing is not None and standing.tiers.tiers[landing].name not in closed
-        return "pod" if open_ and standing.tiers.tiers[waiter.tier].name in closed else "unknown"
+        held = next(held for held in state.pods if held.pod.metadata.uid == waiter.uid)
+        landing = state.landing(held, closed.union(tier for tier, _ in marks))
+        open_ = landing is not None and state.tiers.tiers[landing].name not in closed
+        return "pod" if open_ and state.tiers.tiers[waiter.tier].name in closed else "unknown"
 
     def _of(self, move: Move, now: float) -> tuple[GroupState, SlotHolder] | None:
-        groups = (one for one in self.standings(now) if one.called == move.group)
+        groups = (one for one in self.states(now) if one.called == move.group)
         pods = ((group, held) for group in groups for held in group.pods)
         return next(((group, held) for group, held in pods if held.pod.metadata.uid == move.uid), None)
 
     def _left(
         self,
-        standing: GroupState,
+        state: GroupState,
         held: SlotHolder,
         tier: int,
         now: float,
@@ -344,7 +344,7 @@ class Rebalancer:
         probe: bool = False,
     ) -> None:
         """A pod was sent off to be recreated in a tier."""
-        policy, meta = standing.policy, held.pod.metadata
+        policy, meta = state.policy, held.pod.metadata
         flight = Flight(
             meta.uid,
             meta.key,
@@ -354,24 +354,24 @@ class Rebalancer:
             now,
             workload=(held.workload.kind, held.workload.name),
             node=node,
-            coming=made_anew(held.pod, self._template(held.pod), policy, tier),
+            coming=replacement_of(held.pod, self._template(held.pod), policy, tier),
         )
-        self.history.sent(standing, flight)
+        self.history.sent(state, flight)
 
     def _evicted(self, pod: Pod, now: float) -> None:
         """A pod was evicted: a move, if it could be one; it cannot be told from a drain."""
-        standing = self._groups.standing_of(pod.metadata.key, now)
-        if standing is None or standing.rolling or not (short := short_of(standing)):
+        state = self._groups.of_pod(pod.metadata.key, now)
+        if state is None or state.rolling or not (short := short_of(state)):
             return
-        flight = self.history.of(standing.called).flight
+        flight = self.history.of(state.called).flight
         if flight is not None and flight.uid == pod.metadata.uid:
             return  # it was our own, when we led
-        counts, target, tier = standing.counts, standing.target, short[0]
-        for held in standing.pods:
+        counts, target, tier = state.counts, state.target, short[0]
+        for held in state.pods:
             spare = held.tier is None or counts[held.tier] > target[held.tier]
             if held.pod.metadata.uid == pod.metadata.uid and spare:
-                probe = not self._nodes_of(standing.policy).schedulable[tier]
-                self._left(standing, held, tier, now, probe=probe)
+                probe = not self._nodes_of(state.policy).schedulable[tier]
+                self._left(state, held, tier, now, probe=probe)
 
     def _past(self, policy: PlacementPolicy) -> tuple[Nodes | None, frozenset[int]]:
         """What was last seen of a policy's nodes; if they were never seen, the tiers that left traces."""

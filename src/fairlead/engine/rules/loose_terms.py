@@ -1,4 +1,4 @@
-"""LooseTerms: a namespace may have only so many distinct terms whose selectors demand no label outright.
+"""LooseTerms: a namespace may have only N distinct terms whose selectors demand no label outright.
 
 Each of them has to be compared with every pod, so that without a limit the pods of one namespace could make
 every decision slow. kube-scheduler has no such limit, and is slow.

@@ -1,4 +1,4 @@
-"""NodeVolumeLimits: a CSI driver attaches only so many volumes to a node.
+"""NodeVolumeLimits: a CSI driver attaches only N volumes to a node.
 
 A volume counts once per node however many pods use it. Claims that are not bound yet count by their
 class's provisioner, in-tree disks by the driver that took them over.

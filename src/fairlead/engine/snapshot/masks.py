@@ -14,7 +14,7 @@ from fairlead.kube.pod import NodeSelectorTerm
 from fairlead.kube.selectors import Requirement
 from fairlead.kube.tolerations import Taint, Toleration, tolerated
 
-# So many nodes are sooner asked one by one than all at once.
+# Up to this number, nodes are sooner checked one by one than all at once.
 _FEW = 16
 
 # What a cordoned node would be tainted with; tolerating it means tolerating a cordon.

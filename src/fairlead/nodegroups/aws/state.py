@@ -1,7 +1,7 @@
 """What an AWS account says about node groups, as data; the dump of the doctor is this as JSON.
 
 Read from our own form or from raw answers of the AWS CLI; several documents are one state. Whether the
-*autoscaler* may call ``eks:DescribeNodegroup`` is another question than whether whoever took the dump may.
+*autoscaler* may call ``eks:DescribeNodegroup`` is another question than whether the dump's user may.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class CloudState(Object, frozen=True, gc=False):
     def answer_for(self, asg: AutoScalingGroup) -> EksNodegroup | NoAnswer | None:
         """What ``eks:DescribeNodegroup`` tells an autoscaler that asks now; None: it would not ask.
 
-        It knows a managed group by the tags that EKS puts on the Auto Scaling group. Where nobody could
+        It knows a managed group by the tags that EKS puts on the Auto Scaling group. Where no user could
         tell whether it may call, it is taken to be allowed.
         """
         if not (asg.nodegroup and asg.cluster):

@@ -100,7 +100,7 @@ def warnings_of(pod: dict[str, Any], policy: PlacementPolicy, placing: Placing) 
         name = policy.spec.tiers[tier].name
         found.append(
             f"every tier of policy {policy.name} is at its max; the pod goes to tier {name} all the same, "
-            "because nobody could send it to one later"
+            "because nothing could send it to one later"
         )
     annotations = (pod.get("metadata") or {}).get("annotations") or {}
     # Of pods that are alone in their group there is no order.
@@ -141,7 +141,7 @@ def annotations_of(policy: PlacementPolicy, placing: Placing) -> dict[str, str]:
 def marks_for(annotations: Mapping[str, Any], policy: PlacementPolicy, placing: Placing) -> dict[str, str]:
     """The marks of a slot for a pod with these annotations: at admission, and on its Binding.
 
-    A user who gave the pod a deletion cost of its own has the word on which pod goes first.
+    A user who gave the pod a deletion cost of its own decides which pod goes first.
     """
     wanted = annotations_of(policy, placing)
     if not cost_is_ours(annotations):

@@ -169,7 +169,7 @@ class GroupStates:
 
     # Answers
 
-    def standings(self, now: float) -> list[GroupState]:
+    def states(self, now: float) -> list[GroupState]:
         """All groups that have pods, in the order of their keys. A bare pod that is alone in its group is
         left out: nothing can be done about it.
         """
@@ -178,7 +178,7 @@ class GroupStates:
                 self._states.pop(key, None)
         return [self._state_of(key, now) for key in sorted(self.index.groups) if not key.alone]
 
-    def standing_of(self, pod: str, now: float) -> GroupState | None:
+    def of_pod(self, pod: str, now: float) -> GroupState | None:
         """The group of a pod; None: it is in none."""
         found = self.index.get(pod)
         return self._state_of(found.key, now) if found is not None and not found.key.alone else None
@@ -211,18 +211,18 @@ class GroupStates:
     def _state_of(self, key: GroupKey, now: float) -> GroupState:
         state = self._states.get(key)
         if state is None:
-            state = self._states[key] = self._stand(key, now)
+            state = self._states[key] = self._work_out(key, now)
         rolling = self._rolling(state)
         return state if rolling == state.rolling else replace(state, rolling=rolling)
 
-    def _stand(self, key: GroupKey, now: float) -> GroupState:
+    def _work_out(self, key: GroupKey, now: float) -> GroupState:
         pods = [(self.pods[one.id], one) for one in self.index.groups[key].values()]
         ledger = self._ledgers.get(f"{key.namespace}/{key.ledger_name}")
         if ledger is not None:
             ledger = self._sightings.of(ledger, now)
         some, one = pods[0]
         tiers = self.index.tiers(one.place, some.metadata.labels)
-        state = stand(pods, ledger, tiers, now)
+        state = group_state(pods, ledger, tiers, now)
         if (at := state.stale_at(now)) is not None:
             self._stale_at[key] = at
         else:
@@ -238,7 +238,7 @@ class GroupStates:
         return ""
 
 
-def stand(
+def group_state(
     pods: Sequence[tuple[Pod, GroupedPod]], ledger: Ledger | None, tiers: Tiers, now: float
 ) -> GroupState:
     """The state of a group, from all of its pods (at least one); `tiers` know what budgets demand of it."""
@@ -318,24 +318,24 @@ def spared(owner: Owner | None, kind: str, pods: int) -> int:
     return int(percent) * pods // 100 if percent.isdecimal() else 0
 
 
-def _counts(standing: GroupState) -> tuple[int, ...]:
-    found = [0] * len(standing.tiers.tiers)
-    for held in standing.pods:
+def _counts(state: GroupState) -> tuple[int, ...]:
+    found = [0] * len(state.tiers.tiers)
+    for held in state.pods:
         if held.tier is not None:
             found[held.tier] += 1
     return tuple(found)
 
 
-def _target(standing: GroupState) -> tuple[int, ...]:
-    spec = standing.policy.spec
+def _target(state: GroupState) -> tuple[int, ...]:
+    spec = state.policy.spec
     one_workload = spec.group_by == "workload"
     if spec.single is None or not any(
-        held.workload.is_single(held.slot if one_workload else None) for held in standing.pods
+        held.workload.is_single(held.slot if one_workload else None) for held in state.pods
     ):
-        return standing.tiers.split(len(standing.pods))
-    wanted = [0] * len(standing.tiers.tiers)
-    for held in standing.pods:
-        tier = standing.landing(held)
+        return state.tiers.split(len(state.pods))
+    wanted = [0] * len(state.tiers.tiers)
+    for held in state.pods:
+        tier = state.landing(held)
         if tier is not None:
             wanted[tier] += 1
     return tuple(wanted)

@@ -25,7 +25,7 @@ from fairlead.policy.rule.workloads import demand_of
 from fairlead.policy.slots.ledger import MOST_SLOTS
 from fairlead.policy.tiers.nodes import nowhere, terms_of_tier, tier_of_node
 
-_UP_TO = 200  # groups of so many pods are looked at; percentages repeat after a hundred
+_UP_TO = 200  # the largest group that is looked at, in pods; percentages repeat after a hundred
 # Set and taken away as nodes come, go and are cordoned: they say nothing about the tier.
 _PASSING = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "ToBeDeletedByClusterAutoscaler")
 

@@ -159,7 +159,7 @@ class Tiers:
         return max(0, self._up_to(last, tier) - self._up_to(slot, tier))
 
     def lacking(self, have: Sequence[int], pods: int) -> tuple[int | None, bool]:
-        """Where one more pod goes in a group that has so many per tier and is to have `pods` in all, and
+        """Where one more pod goes in a group that has N per tier and is to have `pods` in all, and
         whether it is one of that tier's min; None where nothing is missing.
 
         What a budget demands comes first, then mins, then the tiers in order.
@@ -216,7 +216,7 @@ class Tiers:
         return self.split(self.desired)[tier] + self._order[: slot - self.desired].count(tier)
 
     def _in_turn(self, pods: int) -> list[tuple[int, int]]:
-        """The tiers in the order in which so many slots go to them, and how many at a time."""
+        """The tiers in the order in which slots go to them, and how many slots at a time."""
         target = self.split(pods)
         least = [min(number, goal) for number, goal in zip(self.mins(pods), target, strict=True)]
         first = sorted(range(len(target)), key=lambda index: (index != self.safe, index))

@@ -210,7 +210,7 @@ def nodes_seen(
 
 
 def waiters_of(
-    standing: GroupState,
+    state: GroupState,
     marks: Marks,
     promised: Callable[[str], float | None],
     ours: Collection[str] = (),
@@ -223,31 +223,31 @@ def waiters_of(
     nomination; `hoped`, when a node came that may be for it. `ours` are names of our own scheduler, which
     tries other tiers without deleting any pod.
     """
-    if standing.policy.spec.enforce != "required":
+    if state.policy.spec.enforce != "required":
         return []  # no pod waits for a tier
     marked = {tier for tier, _ in marks}
     found = []
-    for held in standing.pods:
+    for held in state.pods:
         meta = held.pod.metadata
         if held.tier is None or not held.member.token or held.pod.spec.scheduler_name in ours:
             continue
         began = unschedulable_since(held.pod)
         if began is None:
             continue
-        since = patient_since(began, promised(meta.uid), standing.policy)
+        since = patient_since(began, promised(meta.uid), state.policy)
         since = max(since, hoped(meta.uid) or began)
         stays = ""
         if held.workload.job:
             stays = "pods of Jobs may go to further tiers as they are"
         elif not held.workload.recreated:
-            stays = "nobody would make it anew"
-        skipped = marked | {standing.tiers.tiers[held.tier].name}
-        elsewhere = standing.landing(held, skipped) not in (None, held.tier)
+            stays = "no controller would recreate it"
+        skipped = marked | {state.tiers.tiers[held.tier].name}
+        elsewhere = state.landing(held, skipped) not in (None, held.tier)
         found.append(Waiter(meta.uid, meta.key, held.tier, held.member.token, since, stays, elsewhere))
     return found
 
 
-def probes_of(marks: Marks, standings: Iterable[GroupState], pods: Iterable[Pod]) -> Probes:
+def probes_of(marks: Marks, states: Iterable[GroupState], pods: Iterable[Pod]) -> Probes:
     """What became of the pods that try a tier: of one policy's groups or, through another door, of any."""
     tokens = {mark.probe for _, mark in marks if mark.probe}
     if not tokens:
@@ -255,8 +255,8 @@ def probes_of(marks: Marks, standings: Iterable[GroupState], pods: Iterable[Pod]
     # A bare pod that is alone in its group stands nowhere, but may be kube-scheduler's to place.
     present = {uid for pod in pods if (uid := pod.metadata.uid) in tokens}
     placed: dict[str, int | None] = {}
-    for standing in standings:
-        for held in standing.pods:
+    for state in states:
+        for held in state.pods:
             for token in (held.member.token, held.pod.metadata.uid):
                 present.add(token)
                 if held.member.placed:
@@ -264,13 +264,13 @@ def probes_of(marks: Marks, standings: Iterable[GroupState], pods: Iterable[Pod]
     return Probes(frozenset(present), placed)
 
 
-def landings_of(marks: Marks, standings: Iterable[GroupState], now: float) -> dict[int, float]:
+def landings_of(marks: Marks, states: Iterable[GroupState], now: float) -> dict[int, float]:
     """When a pod last got a place in each tier, of one policy's groups; nothing while no mark could end."""
     if all(mark.cooling(now) for _, mark in marks):
         return {}
     found: dict[int, float] = {}
-    for standing in standings:
-        for held in standing.pods:
+    for state in states:
+        for held in state.pods:
             if held.tier is not None and held.member.placed:
                 found[held.tier] = max(held.member.bound, found.get(held.tier, 0.0))
     return found

@@ -177,7 +177,7 @@ class NodesOfTiers:
 
 
 def trouble(tier: Tier, schedulable: int, everything: int) -> str:
-    """Why a tier with so many nodes, so many of them schedulable, takes no pods; "" when one does.
+    """Why a tier with this number of nodes, and of schedulable ones, takes no pods; "" when one does.
 
     >>> trouble(Tier("burst", names=("virtual",)), 0, 0)
     'node virtual does not exist'

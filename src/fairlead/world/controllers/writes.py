@@ -1,6 +1,6 @@
 """What a controller may ask for, and what it may look at.
 
-A controller is a pure function: it reads a `View` and answers with writes in order; somebody else
+A controller is a pure function: it reads a `View` and answers with writes in order; another module
 carries them out. The order matters twice: a write that fails ends the list (what follows assumed
 it), and the key is looked at again only when its list is done, so no controller ever acts on a
 state that lacks its own last writes.

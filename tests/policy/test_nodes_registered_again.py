@@ -1,4 +1,4 @@
-"""A node that is registered anew may be of another tier: its pods go with it."""
+"""A node that is registered again may be of another tier: its pods go with it."""
 
 from __future__ import annotations
 

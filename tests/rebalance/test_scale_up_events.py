@@ -59,7 +59,7 @@ async def test_who_may_not_read_promises_at_first_hears_them_later(monkeypatch: 
             running = asyncio.create_task(hearing.run())
             try:
                 async with asyncio.timeout(PATIENCE_S):
-                    await hearing.heard.wait()
+                    await hearing.listed.wait()
                     assert not told.is_set()  # nobody waits for rights
                     await told.wait()
             finally:
