@@ -23,6 +23,7 @@ from fairlead.doors.extender.server import LARGEST, LIMIT, Endpoint
 from fairlead.doors.extender.upkeep import Upkeep
 from fairlead.doors.leader import lead
 from fairlead.doors.process import Context, Door
+from fairlead.doors.tasks import beside
 from fairlead.engine.planning.tier_fit import TierFits
 from fairlead.errors import BadInput
 from fairlead.feed.watches import Followed
@@ -149,19 +150,12 @@ class ExtenderDoor(Door):
 
     async def run(self) -> None:
         """Watch, and answer while the lease is ours, until `stop`."""
-        async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(work)
-                for work in (
-                    self._ledgers.run(),
-                    self._followed_nodes.run(),
-                    *(one.run() for one in (self._files, self._callers) if one is not None),
-                    self._be_candidate(),
-                )
-            ]
+        async with beside() as start:
+            for part in (self._ledgers, self._followed_nodes, self._files, self._callers):
+                if part is not None:
+                    start(part.run())
+            start(self._be_candidate())
             await self._stopping.wait()
-            for task in tasks:
-                task.cancel()
 
     async def _be_candidate(self) -> None:
         await self._context.policies.synced()

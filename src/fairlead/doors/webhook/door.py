@@ -18,6 +18,7 @@ from fairlead.client.retry import Backoff
 from fairlead.doors.certificates import Callers, Files, Shown
 from fairlead.doors.crds import ensure_crds
 from fairlead.doors.process import Context, Door
+from fairlead.doors.tasks import beside
 from fairlead.doors.webhook.admission import Admission
 from fairlead.doors.webhook.adoption import Adoption
 from fairlead.doors.webhook.ledgers import Ledgers
@@ -171,21 +172,14 @@ class WebhookDoor(Door):
 
     async def run(self) -> None:
         """Answer until `stop`, then until the API server has gone elsewhere."""
-        async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(work)
-                for work in (
-                    self._nodes.run(),
-                    self._ledgers.run(),
-                    self._serve(),
-                    *([self._callers.run()] if self._callers is not None else []),
-                )
-            ]
+        async with beside() as start:
+            for part in (self._nodes, self._ledgers, self._callers):
+                if part is not None:
+                    start(part.run())
+            start(self._serve())
             await self._stopping.wait()
             self._endpoint.drain()
             await asyncio.sleep(_DRAIN_S)
-            for task in tasks:
-                task.cancel()
 
     async def _serve(self) -> None:
         await self._context.policies.synced()
