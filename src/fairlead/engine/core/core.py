@@ -131,6 +131,7 @@ class Core:
         for evict in evictions:
             placed = self._state.snapshot.placed(evict.pod)
             protecting = budgets.of(placed.pod) if placed is not None else ()
+            # Evictions under way are taken off already: exactly at 0 this one was still allowed.
             spent = self.settings.pdb == "respect" and any(budgets.allowed(one) < 0 for one in protecting)
             if spent or len(protecting) > 1:
                 return Protected(evict, tuple(one.metadata.name for one in protecting))

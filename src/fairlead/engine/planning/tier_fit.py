@@ -224,7 +224,8 @@ class TierFits:
 
 def _shape(node: Node) -> _Shape:
     labels = tuple(sorted(one for one in node.metadata.labels.items() if one[0] != _HOSTNAME))
-    return labels, node.spec.taints, tuple(sorted((k, str(v)) for k, v in node.status.allocatable.items()))
+    amounts = tuple(sorted((k, str(v)) for k, v in node.status.allocatable.items()))
+    return labels, node.spec.taints, amounts, node.status.declared_features
 
 
 def _trimmed(node: Node) -> Node:

@@ -4,13 +4,15 @@ A rule is three functions over the snapshot's columns: `concerns` (has it anythi
 class?), `find` (where does it refuse, and why?) and `fits` (does it let the class onto this one node?).
 The latter two must agree; a test holds them to it. Some can also refuse a pod outright (`reject`).
 
-To add one: its module with these functions; its line in `ORDER`, with `of_nodes` where it reads nothing but
-the node; its reasons in `reasons`. If other pods matter to it, `planning.preemption` (`only_amounts`,
-`looks_beyond_node`), `core.hints` (`wants_company`) and `ranking.runs` (`_rules_that_move`, `_takes_node`)
-must know. If it can reject, `_REJECTIONS` and `snapshot.registry`, which says what is `deniable`. If it reads
-fields that no rule read before, the `kube` struct, `feed.trimming` (a field that is trimmed there is never
-seen live), `snapshot.specs` or `snapshot.classes.class_key`, `core.state._same_node`, and `planning.tier_fit`
-where an empty node decides it. For what would help, `ask.counterfactuals`; for the doctor,
+To add one: its module with these functions (with `Finding.unresolvable` where no pod's leaving would help);
+its line in `ORDER`, with `of_nodes` where it reads nothing but the node; its reasons in `reasons`. If other
+pods matter to it, `planning.preemption` (`only_amounts`, `looks_beyond_node`), `core.hints` (`wants_company`)
+and `ranking.runs` (`_rules_that_move`, `_takes_node`) must know. If it can reject, `_REJECTIONS` and
+`snapshot.registry`, which says what is `deniable`. If it reads fields that no rule read before, the `kube`
+struct, `feed.trimming` (a field that is trimmed there is never seen live), `snapshot.specs` or
+`snapshot.classes.class_key`, `core.state._same_node`; with `of_nodes` also `shape` in `snapshot.registry`, by
+which the ranking keeps suited nodes, and `planning.tier_fit` (`_shape`, `_trimmed`), where an empty node
+decides it; the columns in `snapshot.nodes`. For what would help, `ask.counterfactuals`; for the doctor,
 `cloud.doctor.pods`. The differential tests want a case for each reason
 (`tests/support/differential/each_reason.py`).
 

@@ -2,10 +2,10 @@
 
 The rule says where a slot belongs; this says where its next pod goes. The two differ while a tier is
 unavailable, and the rebalancer brings the pod back later. With ``min: pdb`` it is not the slot's number
-that counts but what the group's tiers hold: a group that has grown lacks demanded pods at its end. So it is
-where slots are scattered, for the pod that completes the group. A min
-does not fall back unless its tier says so: what is missing of it must stay visible as a pending pod,
-because only that brings nodes.
+that counts but what the group's tiers hold: a group that has grown lacks demanded pods at its end. What tiers
+hold also decides for the pod that completes a group whose slots are scattered (some beyond the number of
+pods). A min does not fall back unless its tier says so: what is missing of it must stay visible as a pending
+pod, because only that brings nodes.
 """
 
 from __future__ import annotations
