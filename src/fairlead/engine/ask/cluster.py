@@ -56,9 +56,9 @@ class Cluster(Inventory):
             for each in self.pods.values()
             if each.status.nominated_node_name and not each.spec.node_name and not each.terminal
         ]
-        with self.snapshot.trial():
-            if self.snapshot.placed(typed.metadata.key) is not None:
-                self.snapshot.forget(typed.metadata.key)
+        key = typed.metadata.key
+        placed = self.snapshot.forget(key) if self.snapshot.placed(key) is not None else None
+        try:
             return explain(
                 self.snapshot,
                 typed,
@@ -67,6 +67,9 @@ class Cluster(Inventory):
                 budgets=Budgets(self.budgets) if self.settings.pdb == "respect" else None,
                 pinned=not known and bool(typed.spec.node_name),
             )
+        finally:
+            if placed is not None:
+                self.snapshot.restore(placed)
 
     def preempt(self, pod: str | Mapping[str, Any]) -> Preemption:
         """Where a pod could go if others left, and which: never worse than what kube-scheduler would choose.

@@ -9,10 +9,11 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from fairlead.engine import rules
+from fairlead.engine.ask.changes import Change
 from fairlead.engine.ask.counterfactuals import suggest
 from fairlead.engine.planning.budgets import Budgets
 from fairlead.engine.rules.reasons import available_message
@@ -26,7 +27,9 @@ class Explanation:
 
     `feasible`: names of the nodes where it may go, sorted. `reasons`: for every other node, why not.
     `message`: kube-scheduler's sentence without what it says of preemption, None when some node is
-    feasible. `rules`: for every other node, the rule that refuses. `suggestions`: what would help.
+    feasible. `rules`: for every other node, the rule that refuses. `suggestions`: what would help, each of
+    which was tried; `changes` are the same, in the same order, as values. `rejected`: the rule that refuses
+    the pod before any node is looked at, "" mostly.
     """
 
     pod: str
@@ -35,10 +38,28 @@ class Explanation:
     rules: dict[str, str]
     message: str | None
     suggestions: list[str]
+    changes: list[Change] = field(default_factory=list)
+    rejected: str = ""
+
+    @property
+    def furthest(self) -> str:
+        """The rule that refuses the nodes on which the pod got furthest, "" where it fits."""
+        if self.rejected or not self.rules:
+            return self.rejected
+        refusing = set(self.rules.values())
+        return next(rule.name for rule in reversed(rules.ORDER) if rule.name in refusing)
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data."""
-        return asdict(self)
+        return {
+            "pod": self.pod,
+            "feasible": self.feasible,
+            "reasons": self.reasons,
+            "rules": self.rules,
+            "message": self.message,
+            "suggestions": self.suggestions,
+            "changes": [change.to_dict() for change in self.changes],
+        }
 
 
 def explain(
@@ -53,7 +74,7 @@ def explain(
     """Explain a pod that is not placed. `pinned`: its nodeName is a demand.
 
     `nominated` are the pods that were promised a node, each with its priority; `budgets` those that
-    preemption must respect.
+    preemption must respect. No trial may be open: what would help is tried on the snapshot.
     """
     nodes = snapshot.nodes
     cls = snapshot.class_of(pod, pinned=pinned)
@@ -87,12 +108,14 @@ def explain(
         message = available_message(nodes.count, Counter(itertools.chain.from_iterable(texts.values())))
     elif feasible:
         message = None
-    may_preempt = pod.spec.preemption_policy != "Never"
+    helpful = [] if feasible else suggest(snapshot, pod, base, priority, budgets, pinned=pinned)
     return Explanation(
         pod.metadata.key,
         feasible,
         {nodes.name(slot): found for slot, found in texts.items()},
         {nodes.name(slot): rule for slot, rule in refusing.items()},
         message,
-        [] if feasible else suggest(snapshot, cls, base, priority, budgets, may_preempt=may_preempt),
+        [one.text for one in helpful],
+        [one.change for one in helpful],
+        base.rejection.rule if base.rejection is not None else "",
     )
