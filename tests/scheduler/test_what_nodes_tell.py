@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from fairlead.client.view import Event, View
-from fairlead.doors.scheduler.watching import core_events, sources
+from fairlead.doors.scheduler.watching import core_events
 from fairlead.engine.core.events import Event as CoreEvent
 from fairlead.engine.core.events import Seen
+from fairlead.feed.sources import sources
 from fairlead.kube.decode import decoder
 from fairlead.kube.node import Node
 from fairlead.kube.resources import known

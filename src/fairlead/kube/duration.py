@@ -28,3 +28,16 @@ def seconds(duration: Duration) -> float:
     if duration < 0:
         raise ValueError(f"{duration!r} is negative")
     return float(duration)
+
+
+def age(duration_s: float) -> str:
+    """About how long something has lasted, as kubectl shows ages.
+
+    >>> age(0.4), age(119), age(600), age(3 * 3600), age(9 * 86400)
+    ('0s', '119s', '10m', '3h', '9d')
+    """
+    passed = max(0, int(duration_s))
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if passed >= 2 * size:
+            return f"{passed // size}{unit}"
+    return f"{passed}s"

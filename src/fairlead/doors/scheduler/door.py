@@ -24,10 +24,10 @@ from fairlead.doors.scheduler.configuration import Configuration, read_configura
 from fairlead.doors.scheduler.drift import Drifted
 from fairlead.doors.scheduler.metrics import Metrics
 from fairlead.doors.scheduler.session import InternalError, Session
-from fairlead.doors.scheduler.watching import watched
 from fairlead.doors.tasks import beside
 from fairlead.engine.core.kinds import KINDS
 from fairlead.feed.files import follow, stamp_of
+from fairlead.feed.sources import watched
 
 _log = structlog.get_logger(__name__)
 

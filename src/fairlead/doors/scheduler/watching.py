@@ -27,18 +27,17 @@ from fairlead.engine.core.events import Event, Gone, Seen, Unread
 from fairlead.engine.core.kinds import KINDS
 from fairlead.errors import ApiError, BadObject, Unreachable
 from fairlead.feed.scales import Scales
+from fairlead.feed.sources import POD_GROUP_GROUPS, as_listed, pod_groups, sources
 from fairlead.feed.trimming import trimmed, trimmed_metadata
 from fairlead.feed.watches import Watches
 from fairlead.kube.node import Node
 from fairlead.kube.pod import Pod
 from fairlead.kube.resources import Resource, known
-from fairlead.kube.workloads import DEPLOYMENT_REVISION, Job, PodGroup, Workload
+from fairlead.kube.workloads import DEPLOYMENT_REVISION, Job, Workload
 
 _log = structlog.get_logger(__name__)
 
 _DISCOVER_S = 30.0
-# The flavours of PodGroup that we read, by API group; which are served, discovery tells.
-_POD_GROUP_GROUPS = ("scheduling.k8s.io", "scheduling.x-k8s.io", "scheduling.volcano.sh")
 
 
 class Watching:
@@ -137,7 +136,7 @@ class Watching:
 
     async def _discover(self, group: asyncio.TaskGroup) -> None:
         watched = {resource.group for resource in self._listed if resource.kind == "PodGroup"}
-        if len(watched) == len(_POD_GROUP_GROUPS):
+        if len(watched) == len(POD_GROUP_GROUPS):
             return
         try:
             resources = await served(self._client)
@@ -148,29 +147,6 @@ class Watching:
             if resource.group not in watched:
                 _log.info("watching", resource=resource.plural, group=resource.group)
                 self._start(group, resource)
-
-
-def watched() -> list[Resource]:
-    """Resources whose version is not the server's choice."""
-    return [known(kind) for kind in KINDS if kind not in ("PodGroup", "DeviceClass")]
-
-
-def sources(served: Iterable[Resource]) -> list[Resource]:
-    """What to watch on a server that serves these resources; kinds it does not have are left out."""
-    served = list(served)
-    offered = {(resource.group, resource.plural) for resource in served}
-    found = [resource for resource in watched() if (resource.group, resource.plural) in offered]
-    classes = [one for one in served if (one.group, one.kind) == ("resource.k8s.io", "DeviceClass")]
-    return found + classes[:1] + pod_groups(served)  # the preferred version comes first
-
-
-def pod_groups(served: Iterable[Resource]) -> list[Resource]:
-    """The PodGroups among the served resources, in the preferred version of each group."""
-    found: dict[str, Resource] = {}
-    for resource in served:
-        if resource.kind == "PodGroup" and resource.group in _POD_GROUP_GROUPS:
-            found.setdefault(resource.group, resource)
-    return list(found.values())
 
 
 def core_events(resource: Resource, batch: Iterable[WatchEvent[Any, Any]]) -> list[Event]:
@@ -198,9 +174,7 @@ def core_events(resource: Resource, batch: Iterable[WatchEvent[Any, Any]]) -> li
 
 def seen(resource: Resource, thing: Any) -> Seen:
     """What the core receives of an object that was read."""
-    if isinstance(thing, PodGroup):
-        # Items of a list need not say which version they are of.
-        thing = msgspec.structs.replace(thing, api_version=resource.api_version)
+    thing = as_listed(resource, thing)
     return Seen(resource.kind, _bare_node(thing) if isinstance(thing, Node) else thing)
 
 

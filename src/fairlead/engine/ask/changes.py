@@ -118,8 +118,8 @@ class Suggestion:
 
 
 def suffices(snapshot: Snapshot, pod: Pod, change: Change, *, pinned: bool = False) -> bool:
-    """Whether the pod, which is not placed, fits once the change is made: on the first of its nodes, or anywhere
-    for one that names none. The snapshot is left as it was.
+    """Whether the pod, which is not placed, fits once the change is made: on the first of its nodes, or
+    anywhere where it names none. The snapshot is left as it was.
     """
     slots = [snapshot.nodes.slot(name) for name in change.nodes[:1]]
     before = [snapshot.nodes.node(slot) for slot in slots]

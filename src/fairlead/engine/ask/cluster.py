@@ -7,17 +7,20 @@ looks at all pods at once (plans, preemption).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from fairlead.engine.ask.explain import Explanation, explain
+from fairlead.engine.ask.explain import Explanation, explained
 from fairlead.engine.ask.inventory import Inventory
-from fairlead.engine.planning.budgets import Budgets
-from fairlead.engine.planning.priority import ANNOTATION
 from fairlead.errors import BadInput
 
 if TYPE_CHECKING:
+    from fairlead.engine.ask.capacity import NodeFill
+    from fairlead.engine.ask.cost import Cost, Price
+    from fairlead.engine.ask.diagnosis import Diagnosis, Diagnostician, GangView
     from fairlead.engine.ask.plan import Plan, Preemption
+    from fairlead.engine.ask.survey import QueueEntry, Survey
     from fairlead.engine.core.report import QueuePosition
 
 
@@ -45,31 +48,7 @@ class Cluster(Inventory):
         A pod that is here and has a node is explained as if it were to be placed now. Which scheduler
         the pod asks for is not looked at.
         """
-        typed, known = self.find(pod)
-        if self.policies:
-            from fairlead.engine.ask import cluster_plan
-
-            pinned = not known and bool(typed.spec.node_name)
-            typed = typed if pinned else cluster_plan.sent(self, typed)
-        nominated = [
-            (each, self._priority(each).value)
-            for each in self.pods.values()
-            if each.status.nominated_node_name and not each.spec.node_name and not each.terminal
-        ]
-        key = typed.metadata.key
-        placed = self.snapshot.forget(key) if self.snapshot.placed(key) is not None else None
-        try:
-            return explain(
-                self.snapshot,
-                typed,
-                priority=self._priority(typed).value,
-                nominated=nominated,
-                budgets=Budgets(self.budgets) if self.settings.pdb == "respect" else None,
-                pinned=not known and bool(typed.spec.node_name),
-            )
-        finally:
-            if placed is not None:
-                self.snapshot.restore(placed)
+        return explained(self, pod)
 
     def preempt(self, pod: str | Mapping[str, Any]) -> Preemption:
         """Where a pod could go if others left, and which: never worse than what kube-scheduler would choose.
@@ -127,26 +106,79 @@ class Cluster(Inventory):
         core, _ = cluster_plan.planned(self, scheduler_names=self._names(scheduler_names), now=_time(now))
         return core.queue_position(typed.metadata.key)
 
-    def warnings(self) -> list[str]:
-        """Where the annotation ``priority`` of our pods is not taken as it stands, each reason once."""
-        found: dict[str, str] = {}
-        settings = self.settings
-        for key, pod in sorted(self.pods.items()):
-            namespace = pod.metadata.namespace
-            if (
-                ANNOTATION not in pod.metadata.annotations
-                or pod.spec.scheduler_name not in settings.scheduler_names
-                or (settings.namespaces and namespace not in settings.namespaces)
-            ):
-                continue
-            problem = self._priority(pod).problem
-            if settings.priority_annotation.namespace_selector and namespace not in self.snapshot.namespaces:
-                problem = (
-                    f"annotation {ANNOTATION}: the state has no Namespace {namespace}, whose labels count"
-                )
-            if problem:
-                found.setdefault(problem, key)
-        return [f"{key}: {problem}" for problem, key in found.items()]
+    @cached_property
+    def asked(self) -> Diagnostician:
+        """Answers about the cluster as it stands; what they all need is worked out once."""
+        from fairlead.engine.ask.diagnosis import Diagnostician
+
+        return Diagnostician(self)
+
+    def diagnose(self, pod: str) -> Diagnosis:
+        """Why a pod that is here (``namespace/name``) is where it is, or has no node: the cause first.
+
+        >>> lonely = {"kind": "Pod", "metadata": {"name": "web"},
+        ...           "spec": {"schedulerName": "fairlaed", "containers": [{"name": "c"}]}}
+        >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"pods": "10"}}}
+        >>> found = Cluster.from_objects([node, lonely]).diagnose("web")
+        >>> found.cause.code
+        'no-scheduler'
+        >>> print(found.headline)
+        default/web is pending: no scheduler answers to the name fairlaed: it has placed no pod and holds no \
+lease; the nearest name is fairlead
+        """
+        return self.asked.diagnose(pod)
+
+    def survey(self) -> Survey:
+        """The cluster at one glance: fill, what waits and why, gangs, policies, the last decisions.
+
+        >>> node = {"kind": "Node", "metadata": {"name": "n1"},
+        ...         "status": {"allocatable": {"cpu": "2", "memory": "4Gi", "pods": "10"}}}
+        >>> big = {"kind": "Pod", "metadata": {"name": "big"},
+        ...        "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "3"}}}]}}
+        >>> [(one.kind, one.pods) for one in Cluster.from_objects([node, big]).survey().waiting]
+        [('NodeResourcesFit', 1)]
+        """
+        from fairlead.engine.ask.survey import survey
+
+        return survey(self.asked, self.pods.values())
+
+    def queue(self) -> list[QueueEntry]:
+        """The units that wait for our scheduler, in the order in which they are tried, and why."""
+        from fairlead.engine.ask.survey import queue
+
+        return queue(self.asked)
+
+    def gangs(self) -> list[GangView]:
+        """Every gang: how many of its minimum are there, and what keeps it from starting."""
+        from fairlead.engine.ask.survey import gangs
+
+        return gangs(self.asked)
+
+    def nodes(self) -> list[NodeFill]:
+        """Every node: what it has, what pods have asked for, what is left.
+
+        >>> node = {"kind": "Node", "metadata": {"name": "n1"},
+        ...         "status": {"allocatable": {"cpu": "2", "memory": "4Gi", "pods": "10"}}}
+        >>> Cluster.from_objects([node]).nodes()[0].free("cpu")
+        2000
+        """
+        from fairlead.engine.ask.capacity import nodes_of
+
+        return nodes_of(self)
+
+    def cost(self, prices: Sequence[Price] = ()) -> Cost:
+        """What the nodes cost per hour, by tier, namespace, workload and tenant, and what is idle.
+
+        >>> priced = {"name": "n1", "labels": {"fairlead.dev/price-per-hour": "0.1"}}
+        >>> node = {"kind": "Node", "metadata": priced,
+        ...         "status": {"allocatable": {"cpu": "2", "memory": "4Gi"}}}
+        >>> found = Cluster.from_objects([node]).cost()
+        >>> found.per_hour, found.idle
+        (0.1, 0.1)
+        """
+        from fairlead.engine.ask.cost import cost_of
+
+        return cost_of(self, prices)
 
     def _names(self, given: Iterable[str]) -> tuple[str, ...]:
         if isinstance(given, str) or not isinstance(given, Iterable):

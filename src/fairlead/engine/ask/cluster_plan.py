@@ -7,7 +7,7 @@ same state, but looks at no scheduler names: it answers what kube-scheduler's wo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -16,7 +16,7 @@ from fairlead.engine.ask.inventory import Inventory
 from fairlead.engine.ask.plan import Bind, Eviction, Hold, Plan, Preemption
 from fairlead.engine.core.actions import Action, BindPod, EvictPod, ReleasePod
 from fairlead.engine.core.core import Core
-from fairlead.engine.core.events import Event, Gone, PoliciesAre, Seen, Unread
+from fairlead.engine.core.events import Event, Gone, MarksAre, PoliciesAre, Seen, Unread
 from fairlead.engine.core.state import State
 from fairlead.engine.gangs.gangs import created_at
 from fairlead.engine.gangs.membership import shown
@@ -26,7 +26,8 @@ from fairlead.errors import FairleadError
 from fairlead.kube.pod import Pod
 from fairlead.kube.workloads import Job, Workload
 from fairlead.policy.names import EXEMPT
-from fairlead.policy.rule.model import PlacementPolicy, read_policies
+from fairlead.policy.rule.model import PlacementPolicy, read_policies, read_policy
+from fairlead.policy.tiers.marks import Mark, Marks
 
 
 def plan(cluster: Inventory, *, scheduler_names: tuple[str, ...], now: float | None) -> Plan:
@@ -51,10 +52,12 @@ def planned(
     done: list[Action] = []
     pods = {pod.metadata.uid: pod for pod in _pods(cluster)}
     if now is None:
-        now = _newest(cluster) + settings.settle_s
+        # Files are of some day: the sizes of gangs have settled since.
+        now = moment_of(cluster) + (settings.settle_s if cluster.read_at is None else 0.0)
     events: list[Event] = []
     if cluster.policies:
         events.append(PoliciesAre(read_policies(cluster.policies), EXEMPT))
+        events += [MarksAre(policy, marks) for policy, marks in marks_of(cluster).items()]
     events += [Seen(kind, thing) for kind, thing in cluster.objects]
     events += [Seen("Pod", pod) for pod in pods.values()]
     events += [Unread(remains, problem) for remains, problem in cluster.remains]
@@ -69,17 +72,47 @@ def planned(
 
 def sent(cluster: Inventory, pod: Pod) -> Pod:
     """The pod as it is planned, if it were to be placed now: with the tier that its policy sends it to."""
-    pod = _identified(pod)
+    pod = identified(pod)
     bare = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=""))
     state = _state(cluster, pod, read_policies(cluster.policies))
     state.pod_seen(bare)
-    state.book.refresh(_newest(cluster))
+    state.book.refresh(moment_of(cluster))
     return state.planned(bare)
+
+
+def whole_state(cluster: Inventory, now: float) -> State:
+    """All there is, before anything is planned: gangs, and where policies send the pods that wait, whichever
+    scheduler they are for.
+    """
+    state = State(msgspec.structs.replace(cluster.settings, namespaces=()), any_scheduler=True)
+    if cluster.policies:
+        state.policies_are(read_policies(cluster.policies), EXEMPT)
+        for policy, marks in marks_of(cluster).items():
+            state.book.marks_are(policy, marks)
+    for kind, thing in cluster.objects:
+        state.seen(kind, thing)
+    for pod in _pods(cluster):
+        state.pod_seen(pod)
+    for remains, problem in cluster.remains:
+        state.pod_unread(remains, problem)
+    state.book.refresh(now)
+    return state
+
+
+def marks_of(cluster: Inventory) -> dict[str, dict[str, Mark]]:
+    """The tiers that each policy leaves alone, by its status."""
+    found = {}
+    for plain, policy in zip(cluster.policies, map(read_policy, cluster.policies), strict=True):
+        status = plain.get("status")
+        marks = status.get("marks") if isinstance(status, Mapping) else None
+        if marks:
+            found[policy.name] = dict(Marks.from_plain(marks, policy.spec.fallback.cool_down_s))
+    return found
 
 
 def preempt(cluster: Inventory, pod: Pod) -> Preemption:
     """See `Cluster.preempt`."""
-    pod = _identified(pod)
+    pod = identified(pod)
     state = _state(cluster, pod)
     priority = state.priority(pod).value
     room, snapshot = state.room, state.snapshot
@@ -127,7 +160,7 @@ def _state(cluster: Inventory, but: Pod, policies: tuple[PlacementPolicy, ...] =
 def _pods(cluster: Inventory) -> Iterator[Pod]:
     """All pods, each with a UID of its own: files may have one twice, and none may vanish for that."""
     taken: dict[str, None] = {}
-    for pod in map(_identified, cluster.pods.values()):
+    for pod in map(identified, cluster.pods.values()):
         uid = pod.metadata.uid
         while uid in taken:
             uid = f"{uid} of {pod.metadata.key}"
@@ -135,7 +168,7 @@ def _pods(cluster: Inventory) -> Iterator[Pod]:
         yield pod if uid == pod.metadata.uid else _with_uid(pod, uid)
 
 
-def _identified(pod: Pod) -> Pod:
+def identified(pod: Pod) -> Pod:
     """A pod in a file may have no UID; there its name is as good."""
     if pod.metadata.uid:
         return pod
@@ -146,7 +179,10 @@ def _with_uid(pod: Pod, uid: str) -> Pod:
     return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, uid=uid))
 
 
-def _newest(cluster: Inventory) -> float:
+def moment_of(cluster: Inventory) -> float:
+    """The moment that the cluster is looked at: when it was read, else when its newest object was created."""
+    if cluster.read_at is not None:
+        return cluster.read_at
     stamps = [created_at(pod.metadata) for pod in cluster.pods.values()]
     stamps += [created_at(one.metadata) for _, one in cluster.objects if isinstance(one, Workload | Job)]
     return max(stamps, default=0.0)

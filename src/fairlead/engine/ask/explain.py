@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from fairlead.engine import rules
+from fairlead.engine.ask import cluster_plan
 from fairlead.engine.ask.changes import Change
 from fairlead.engine.ask.counterfactuals import suggest
+from fairlead.engine.ask.inventory import Inventory
 from fairlead.engine.planning.budgets import Budgets
 from fairlead.engine.rules.reasons import available_message
 from fairlead.engine.snapshot.snapshot import Snapshot
@@ -60,6 +62,33 @@ class Explanation:
             "suggestions": self.suggestions,
             "changes": [change.to_dict() for change in self.changes],
         }
+
+
+def explained(cluster: Inventory, asked: str | Mapping[str, Any]) -> Explanation:
+    """See `Cluster.explain`."""
+    pod, known = cluster.find(asked)
+    pinned = not known and bool(pod.spec.node_name)
+    if cluster.policies and not pinned:
+        pod = cluster_plan.sent(cluster, pod)
+    nominated = [
+        (each, cluster.priority(each).value)
+        for each in cluster.pods.values()
+        if each.status.nominated_node_name and not each.spec.node_name and not each.terminal
+    ]
+    key, snapshot = pod.metadata.key, cluster.snapshot
+    placed = snapshot.forget(key) if snapshot.placed(key) is not None else None
+    try:
+        return explain(
+            snapshot,
+            pod,
+            priority=cluster.priority(pod).value,
+            nominated=nominated,
+            budgets=Budgets(cluster.budgets) if cluster.settings.pdb == "respect" else None,
+            pinned=pinned,
+        )
+    finally:
+        if placed is not None:
+            snapshot.restore(placed)
 
 
 def explain(

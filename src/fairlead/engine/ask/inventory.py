@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import Any, Self
 
 import msgspec
 
 from fairlead.engine.ask import objects as reading
-from fairlead.engine.planning.priority import Priority, priority_of
+from fairlead.engine.planning.priority import ANNOTATION, Priority, priority_of
 from fairlead.engine.planning.settings import Settings
 from fairlead.engine.snapshot.snapshot import Snapshot
 from fairlead.errors import BadInput, BadObject
@@ -40,6 +41,13 @@ class Inventory:
         self.objects: list[tuple[str, Object]] = []
         # PlacementPolicies as they came.
         self.policies: list[dict[str, Any]] = []
+        # What the engine does not read, as it came: leases, events, DaemonSets.
+        self.others: list[dict[str, Any]] = []
+        # Kinds of which something could not be read or used, and why: nothing is certain that rests on them.
+        self.unread: dict[str, str] = {}
+        # When it was so, in seconds since the epoch; None for files of some day.
+        self.read_at: float | None = None
+        self._whole = False
         self._unnamed: list[Pod] = []
 
     @classmethod
@@ -68,6 +76,87 @@ class Inventory:
         cluster._fill()
         return cluster
 
+    @classmethod
+    def from_typed(
+        cls,
+        typed: Iterable[tuple[str, Object]],
+        plain: Iterable[dict[str, Any]] = (),
+        spoiled: Iterable[tuple[dict[str, Any], BadObject]] = (),
+        unread: Mapping[str, str] | None = None,
+        *,
+        read_at: float | None = None,
+        settings: Settings | None = None,
+    ) -> Self:
+        """A cluster from objects as an API server has them, by kind: what is not in it does not exist there.
+
+        `typed` are of the kinds that the engine reads, `plain` PlacementPolicies and others. What cannot be
+        used spoils nothing else: pods are held, the rest is found in `unread`, where `unread` is what could
+        not be read.
+        """
+        cluster = cls(settings or Settings())
+        cluster.read_at, cluster._whole = read_at, True
+        cluster.unread.update(unread or {})
+        for kind, thing in typed:
+            try:
+                cluster._put(kind, thing)
+            except BadObject as error:
+                cluster.unread.setdefault(kind, f"one cannot be used: {error}")
+        for remains, bad in spoiled:
+            if remains["kind"] == "Pod":
+                cluster._break(reading.remains(remains), bad)
+            else:
+                cluster.unread.setdefault(remains["kind"], f"one cannot be used: {bad}")
+        for each in plain:
+            if not reading.is_policy(each):
+                cluster.others.append(each)
+            elif problem := reading.policy_problem(each):
+                cluster.unread.setdefault("PlacementPolicy", f"one is left out: {problem}")
+            else:
+                cluster.policies.append(each)
+        cluster._fill()
+        return cluster
+
+    def lacks(self, kind: str) -> str:
+        """Why it cannot be known which objects of a kind there are; "" where it can.
+
+        Files that have none of a kind may have been made without it.
+        """
+        if kind in self.unread:
+            return self.unread[kind]
+        if self._whole or self._has(kind):
+            return ""
+        return "the state that was given has none"
+
+    def of_kind(self, kind: str) -> list[dict[str, Any]]:
+        """What the engine does not read of that kind, as it came."""
+        return [thing for thing in self.others if thing.get("kind") == kind]
+
+    def warnings(self) -> list[str]:
+        """Where the annotation ``priority`` of our pods is not taken as it stands, each reason once."""
+        found: dict[str, str] = {}
+        settings = self.settings
+        for key, pod in sorted(self.pods.items()):
+            namespace = pod.metadata.namespace
+            if (
+                ANNOTATION not in pod.metadata.annotations
+                or pod.spec.scheduler_name not in settings.scheduler_names
+                or (settings.namespaces and namespace not in settings.namespaces)
+            ):
+                continue
+            problem = self.priority(pod).problem
+            if settings.priority_annotation.namespace_selector and namespace not in self.snapshot.namespaces:
+                problem = (
+                    f"annotation {ANNOTATION}: the state has no Namespace {namespace}, whose labels count"
+                )
+            if problem:
+                found.setdefault(problem, key)
+        return [f"{key}: {problem}" for problem, key in found.items()]
+
+    def _has(self, kind: str) -> bool:
+        if kind == "Pod":
+            return bool(self.pods or self.broken)
+        return any(known == kind for known, _ in self.objects)
+
     def find(self, pod: str | Mapping[str, Any]) -> tuple[Pod, bool]:
         """The typed pod, and whether it is one of the cluster's."""
         if isinstance(pod, str):
@@ -80,8 +169,12 @@ class Inventory:
         return reading.with_priority(reading.read_pod(pod), self.priority_classes), False
 
     def _similar(self, key: str) -> str:
-        name = key.rsplit("/", 1)[-1]
-        found = sorted(other for other in (*self.pods, *self.broken) if other.rsplit("/", 1)[-1] == name)
+        namespace, _, name = key.rpartition("/")
+        known = (*self.pods, *self.broken)
+        found = sorted(other for other in known if other.rpartition("/")[2] == name)
+        if not found:
+            beside = {each.rpartition("/")[2]: each for each in known if each.startswith(f"{namespace}/")}
+            found = [beside[each] for each in get_close_matches(name, beside, 3)]
         return f"; there is {', '.join(found[:3])}" if found else ""
 
     def _keep(self, thing: dict[str, Any]) -> None:
@@ -96,16 +189,19 @@ class Inventory:
             self._break(reading.remains(thing), error)
             return
         if found is None:
-            return
-        kind, typed = found
+            self.others.append(thing)
+        else:
+            self._put(*found)
+
+    def _put(self, kind: str, typed: Object) -> None:
         if isinstance(typed, Pod):
             if typed.metadata.name:
                 self.pods[typed.metadata.key] = typed
             else:
                 self._unnamed.append(typed)
             return
-        self.objects.append((kind, typed))
         self.snapshot.put(kind, typed)
+        self.objects.append((kind, typed))
         if isinstance(typed, PodDisruptionBudget):
             self.budgets.append(typed)
         elif isinstance(typed, PriorityClass):
@@ -119,7 +215,7 @@ class Inventory:
         for key, given in list(self.pods.items()):
             try:
                 pod = reading.with_priority(given, self.priority_classes)
-                self.snapshot.put_pod(pod, priority=self._priority(pod).value)
+                self.snapshot.put_pod(pod, priority=self.priority(pod).value)
                 # Reads pods without a node too, so that no later step meets a broken one.
                 self.snapshot.class_of(pod)
             except BadObject as error:
@@ -134,7 +230,7 @@ class Inventory:
         self.broken[next(spelling for spelling in spellings if spelling not in self.broken)] = error
         self.remains.append((remains, str(error)))
 
-    def _priority(self, pod: Pod) -> Priority:
+    def priority(self, pod: Pod) -> Priority:
         """The priority that counts."""
         labels = self.snapshot.namespaces.get(pod.metadata.namespace)
         return priority_of(pod, self.settings.priority_annotation, labels)

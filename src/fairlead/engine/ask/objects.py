@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from fairlead.engine.core.kinds import KINDS
-from fairlead.errors import BadInput, BadObject
+from fairlead.errors import BadInput, BadObject, FairleadError
 from fairlead.kube.decode import call_it, convert
 from fairlead.kube.meta import Object, ObjectMeta
 from fairlead.kube.node import Node
@@ -22,6 +22,7 @@ from fairlead.kube.resources import known as known_kind
 from fairlead.kube.selectors import check_selector
 from fairlead.kube.storage import CSIDriver, CSINode, PersistentVolume, StorageClass, VolumeAttachment
 from fairlead.kube.workloads import DeviceClass, Namespace, PodDisruptionBudget, PriorityClass, Workload
+from fairlead.policy.rule.model import read_policy
 
 _KINDS: dict[str, type[Object]] = {**KINDS, "PriorityClass": PriorityClass}
 
@@ -113,6 +114,15 @@ def kind_of(thing: Mapping[str, Any]) -> str:
 def is_policy(thing: Mapping[str, Any]) -> bool:
     """Whether it is a PlacementPolicy."""
     return kind_of(thing) == "PlacementPolicy"
+
+
+def policy_problem(thing: Mapping[str, Any]) -> str:
+    """Why a PlacementPolicy cannot be used, "" where it can."""
+    try:
+        read_policy(thing)
+    except FairleadError as error:
+        return str(error)
+    return ""
 
 
 def read(thing: dict[str, Any]) -> tuple[str, Object] | None:

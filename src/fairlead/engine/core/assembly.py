@@ -18,7 +18,7 @@ from fairlead.engine.gangs.gangs import Gang
 from fairlead.engine.gangs.membership import shown
 from fairlead.engine.planning.placement import group
 from fairlead.engine.planning.steps import Steps
-from fairlead.engine.planning.units import Stage, Unit, gang_unit, pod_unit
+from fairlead.engine.planning.units import Unit, gang_unit, has_started, pod_unit, units_of
 from fairlead.engine.rules import loose_terms
 from fairlead.errors import BadObject
 from fairlead.kube.pod import Pod
@@ -161,14 +161,11 @@ class Assembly:
             self.failures.pop(unit_id, None)
             return
         self._track_commit(gang, now)
-        started = gang.latched or (bool(gang.running) and not gang.needed)
-        if started and not gang.evicted:
+        if has_started(gang):
             self.drop(unit_id)
-            for index, pod in enumerate(gang.pending):
-                if f"pod:{pod.metadata.uid}" not in self._evictions:
-                    order = self._state.settings.order
-                    stage = Stage.RUNS if index < gang.healing else Stage.EXTRA
-                    self.put(pod_unit(pod, order, gang.name, stage), now)
+            for unit in units_of(gang, self._state.settings.order):
+                if unit.id not in self._evictions:
+                    self.put(unit, now)
             return
         for pod in (*gang.pending, *gang.outdated):
             # It stood alone while the gang ran. What it was promised then is not what the gang needs.
@@ -186,18 +183,9 @@ class Assembly:
 
     def _waits_because(self, gang: Gang, now: float) -> str:
         """Why a gang is not tried, "" for one that is; notes when its size is believed."""
-        if gang.evicted:
-            return "it is being evicted, and starts again as a whole"
-        if gang.lacks:
-            return f"its PodGroup ({gang.lacks}) does not exist"
-        if gang.missing():
-            unusable = f"{len(gang.unusable)} cannot be used: {gang.unusable[0]}" if gang.unusable else ""
-            there = f"{gang.present} of {gang.minimum} members are there"
-            return "; ".join(filter(None, (there, unusable, gang.advice)))
-        if gang.settles_at > now:
+        if gang.may_start and gang.settles_at > now:
             self._settling[gang.name] = gang.settles_at
-            return "waiting for its size to settle"
-        return ""
+        return gang.waits_because(now)
 
     def _track_commit(self, gang: Gang, now: float) -> None:
         bound = all(pod.metadata.uid not in self._state.assumed for pod in gang.running)

@@ -47,6 +47,11 @@ class Holds:
         held = self._said.get(uid)
         return _briefly(held[0]) if held else ""
 
+    def rules(self, uid: str) -> frozenset[str]:
+        """The rules that stood in the way when it was last said, empty where it was none."""
+        held = self._said.get(uid)
+        return held[0].rules if held else frozenset()
+
     def all(self) -> list[tuple[str, str, str]]:
         """(pod, why as in `told`, unit) of every held pod, in order of name."""
         return sorted((key, _briefly(verdict), unit) for verdict, _, key, unit in self._said.values())

@@ -106,6 +106,10 @@ class Report:
         """(pod, why, unit) of every pod that is held, in order of name."""
         return self._service.holds.all()
 
+    def held_by(self, uid: str) -> frozenset[str]:
+        """The rules for which a pod is held, as far as it was rules."""
+        return self._service.holds.rules(uid)
+
     def problems(self) -> Iterator[tuple[str, str]]:
         """Objects that could not be used, and why, in order of name."""
         return iter(sorted(self._state.unusable.items()))

@@ -93,6 +93,18 @@ class Gang:
         """How many members are yet to be created before it may start."""
         return max(0, self.needed - len(self.pending))
 
+    def waits_because(self, now: float) -> str:
+        """Why a gang that has not started is not tried yet, "" where nothing but room may keep it waiting."""
+        if self.evicted:
+            return "it is being evicted, and starts again as a whole"
+        if self.lacks:
+            return f"its PodGroup ({self.lacks}) does not exist"
+        if self.missing():
+            unusable = f"{len(self.unusable)} cannot be used: {self.unusable[0]}" if self.unusable else ""
+            there = f"{self.present} of {self.minimum} members are there"
+            return "; ".join(filter(None, (there, unusable, self.advice)))
+        return "waiting for its size to settle" if self.settles_at > now else ""
+
     def falls(self, leaving: int) -> bool:
         """Whether losing that many running members takes it below its minimum."""
         return len(self.running) + self.succeeded - leaving < self.minimum

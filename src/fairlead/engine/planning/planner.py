@@ -30,6 +30,10 @@ from fairlead.kube.pod import Pod
 __all__ = ["Fits", "Makes", "Outcome", "Planner", "Refused"]
 
 
+KEPT = "kept for a unit that has waited longer"
+"""What a pod is told that would find room, were that not reserved."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fits:
     """There is room: the members are placed (assumed) where `placement` says."""
@@ -226,7 +230,7 @@ class Planner:
         preemption = ""
         if message is None:
             closed = "all nodes with room" if mask is not None else "nodes with room"
-            message = f"{closed} are kept for a unit that has waited longer"
+            message = f"{closed} are {KEPT}"
         elif self.room.snapshot.nodes.count:
             preemption = self._unhelped(unit, cls, verdicts, now, preempt=preempt)
         refusing = np.unique(verdicts.first[self.room.snapshot.nodes.alive & (verdicts.first >= 0)])

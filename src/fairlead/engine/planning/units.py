@@ -112,6 +112,19 @@ def gang_unit(gang: Gang, order: QueueOrder) -> Unit:
     return Unit(f"gang:{name}", shown(name), members, gang.needed, lowest, since, place, name)
 
 
+def units_of(gang: Gang, order: QueueOrder) -> list[Unit]:
+    """What waits of a gang: the gang, or the members one by one once it has started."""
+    if not has_started(gang):
+        return [gang_unit(gang, order)] if gang.pending else []
+    stages = (Stage.RUNS if index < gang.healing else Stage.EXTRA for index in range(len(gang.pending)))
+    return [pod_unit(pod, order, gang.name, stage) for pod, stage in zip(gang.pending, stages, strict=True)]
+
+
+def has_started(gang: Gang) -> bool:
+    """Whether its pending members are placed one by one: it has started and is not leaving."""
+    return (gang.latched or (bool(gang.running) and not gang.needed)) and not gang.evicted
+
+
 def _priority(pod: Pod) -> int:
     """What its spec says, which the core has replaced by what counts."""
     return pod.spec.priority or 0

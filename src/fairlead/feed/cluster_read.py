@@ -1,0 +1,170 @@
+"""A cluster read once: every kind that is asked for, side by side, page by page.
+
+Nothing is watched and nothing is written. What may not be read, or is not served, is left out and named, with
+the API server's reason: an answer that rests on it can then say that it cannot know. The subtle thing is a
+user who may read only some namespaces: a kind that is refused in all of them is read in the user's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from fairlead.client.api import PAGE, Client
+from fairlead.client.view import salvage
+from fairlead.client.wire import plain
+from fairlead.errors import ApiError, BadObject, Gone
+from fairlead.feed.sources import as_listed
+from fairlead.feed.trimming import trimmed
+from fairlead.kube.decode import decoder
+from fairlead.kube.meta import Object
+from fairlead.kube.resources import Resource
+
+Progress = Callable[[int], None]
+"""Receives how many objects have been read so far, page by page."""
+
+_UNREADABLE = (403, 404, 405)
+_decoder = functools.cache(decoder)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What to list. With `kind`, objects come typed and trimmed; without, as plain data."""
+
+    resource: Resource
+    kind: type[Object] | None = None
+    namespace: str = ""
+    fields: str = ""
+    labels: str = ""
+    optional: bool = False
+    """Whether it goes without saying that it may be missing: not counted as unread where it is not served."""
+
+    @property
+    def called(self) -> str:
+        """What messages call it."""
+        return self.resource.kind
+
+
+@dataclass(slots=True)
+class ClusterRead:
+    """What was read. `unread`: by kind, why it, or a part of it, could not be read.
+
+    `spoiled` are objects whose fields make no sense, as plain data where they are JSON at all.
+    """
+
+    typed: list[tuple[str, Object]] = field(default_factory=list)
+    plain: list[dict[str, Any]] = field(default_factory=list)
+    spoiled: list[tuple[dict[str, Any], BadObject]] = field(default_factory=list)
+    unread: dict[str, str] = field(default_factory=dict)
+
+
+async def read_cluster(
+    client: Client, queries: Iterable[Query], *, own: str = "", progress: Progress | None = None
+) -> ClusterRead:
+    """Read all that is asked for, in one round. `own`: the namespace that is read where all may not be.
+
+    Cancelled half-way, nothing is left behind. Raises what keeps everything from being read (Unreachable, an
+    ApiError that is no missing right).
+    """
+    reading = _Reading(client, own, progress)
+    parts: list[ClusterRead] = []
+    try:
+        async with asyncio.TaskGroup() as group:
+            for query in queries:
+                parts.append(part := ClusterRead())
+                group.create_task(reading.read(query, part))
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None  # the others failed for the same reason, or were cancelled
+    found = ClusterRead()
+    for part in parts:  # in the order asked for, whatever came first
+        found.typed += part.typed
+        found.plain += part.plain
+        found.spoiled += part.spoiled
+        for kind, why in part.unread.items():
+            found.unread.setdefault(kind, why)
+    return found
+
+
+class _Reading:
+    """One round of reading, and how far it is."""
+
+    def __init__(self, client: Client, own: str, progress: Progress | None) -> None:
+        self._client = client
+        self._own = own
+        self._progress = progress
+        self._read = 0
+
+    async def read(self, query: Query, into: ClusterRead) -> None:
+        """Read one kind."""
+        namespace = query.namespace or None
+        try:
+            await self._list(query, namespace, into)
+        except ApiError as error:
+            if error.code not in _UNREADABLE:
+                raise
+            if error.code == 403 and self._own and not namespace and query.resource.namespaced:
+                await self._read_own(query, error, into)
+            elif error.code == 403 or not query.optional:
+                into.unread[query.called] = str(error)
+
+    async def _read_own(self, query: Query, refused: ApiError, into: ClusterRead) -> None:
+        try:
+            await self._list(query, self._own, into)
+        except ApiError as error:
+            if error.code not in _UNREADABLE:
+                raise
+            into.unread[query.called] = str(error)
+        else:
+            into.unread[query.called] = f"only those of namespace {self._own} were read: {refused}"
+
+    async def _list(self, query: Query, namespace: str | None, into: ClusterRead) -> None:
+        """Page by page; a list whose next page was compacted away is read again in one piece."""
+        for size in (PAGE, 0):
+            at = len(into.typed), len(into.plain), len(into.spoiled)
+            counted = 0
+            try:
+                pages = self._client.pages(
+                    query.resource, namespace, fields=query.fields, labels=query.labels, page=size
+                )
+                async for page in pages:
+                    for item in page.items:
+                        _take(query, bytes(item), into)
+                    counted += len(page.items)
+                    self._count(len(page.items))
+                return
+            except Gone:
+                if not size:
+                    raise
+                del into.typed[at[0] :], into.plain[at[1] :], into.spoiled[at[2] :]
+                self._read -= counted
+
+    def _count(self, number: int) -> None:
+        self._read += number
+        if self._progress is not None:
+            self._progress(self._read)
+
+
+def _take(query: Query, data: bytes, into: ClusterRead) -> None:
+    resource = query.resource
+    if query.kind is None:
+        said = {"apiVersion": resource.api_version, "kind": resource.kind}
+        into.plain.append({**said, **plain(data)})
+        return
+    try:
+        thing = _decoder(query.kind)(data)
+    except (BadObject, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        metadata = salvage(data)
+        bad = error if isinstance(error, BadObject) else BadObject(resource.kind, "", str(error))
+        named = BadObject(f"{resource.kind} {metadata.key}", bad.field, bad.problem)
+        try:
+            whole = plain(data)
+        except BadObject:
+            whole = {"metadata": {"name": metadata.name, "namespace": metadata.namespace}}
+        into.spoiled.append(({**whole, "kind": resource.kind}, named))
+        return
+    into.typed.append((resource.kind, trimmed(as_listed(resource, thing))))
