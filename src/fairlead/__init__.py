@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from fairlead.errors import BadInput, BadObject, FairleadError
 
 if TYPE_CHECKING:
-    from fairlead.engine.ask.cluster import Cluster
+    from fairlead.feed.cluster import Cluster
 
 __version__ = "0.1.0"
 
@@ -20,7 +20,7 @@ __all__ = ["BadInput", "BadObject", "Cluster", "FairleadError", "__version__"]
 
 def __getattr__(name: str) -> object:
     if name == "Cluster":
-        from fairlead.engine.ask.cluster import Cluster
+        from fairlead.feed.cluster import Cluster
 
         return Cluster
     raise AttributeError(f"module 'fairlead' has no attribute {name!r}")

@@ -21,6 +21,9 @@ from fairlead.kube.workloads import Lease
 
 DEFAULT = "default-scheduler"
 OUR_LEASE = "fairlead-scheduler"
+LEASE_NAMESPACES = ("kube-system", "volcano-system")
+"""Where schedulers of others keep their leases."""
+
 _LEASES = {DEFAULT: "kube-scheduler", "volcano": "vc-scheduler"}
 _GRACE_S = 30.0  # beyond a lease's duration: the clocks of two machines differ
 
