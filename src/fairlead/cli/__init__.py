@@ -20,8 +20,15 @@ __all__ = ["main"]
 # name → (module, one line for --help: kept here so that listing imports nothing)
 _COMMANDS: dict[str, tuple[str, str]] = {
     "dev": ("fairlead.cli.dev", "A real control plane on this machine, with simulated nodes."),
-    "explain": ("fairlead.cli.explain", "Why a pod fits, or not, on each node of a cluster given as files."),
-    "plan": ("fairlead.cli.plan", "What would be bound, evicted and held, for a cluster given as files."),
+    "explain": ("fairlead.cli.explain", "Why a pod, workload or gang has no node, and what would help."),
+    "status": ("fairlead.cli.status", "Placement on one screen: fill, what waits and why, who leads."),
+    "queue": ("fairlead.cli.queue", "What waits for the scheduler, in order, and why each is held."),
+    "gangs": ("fairlead.cli.gangs", "Every gang: how much of it is there, and what it waits for."),
+    "nodes": ("fairlead.cli.nodes", "How full nodes are, and the largest pod that still fits."),
+    "cost": ("fairlead.cli.cost", "What nodes cost, by tier, namespace or workload, and what is idle."),
+    "plan": ("fairlead.cli.plan", "What the scheduler would bind, evict and hold now."),
+    "completion": ("fairlead.cli.completion", "What a shell needs to complete commands and flags."),
+    "version": ("fairlead.cli.version", "Which version this is."),
     "burst": (
         "fairlead.cli.burst",
         "Keep N pods on the cluster's own nodes and send the rest to a virtual one.",
@@ -67,6 +74,12 @@ def _fairlead() -> None:
 
     Exit codes: 0 done; 1 it failed, the message says why; 2 the input cannot be used.
     """
+
+
+def root() -> click.Group:
+    """The whole command line, for what describes it."""
+    assert isinstance(_fairlead, click.Group)
+    return _fairlead
 
 
 def main() -> None:

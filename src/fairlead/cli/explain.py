@@ -1,75 +1,289 @@
-"""``fairlead explain``: why a pod fits, or not, on each node of a cluster given as files."""
+"""``fairlead explain``: why a pod, a workload or a gang has no node, and what would help."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairlead.cli.flags import decision_options, state_options, take_fields
-from fairlead.cli.output import show_json, show_lines, show_table, show_warnings
-from fairlead.cli.state import read_objects
-from fairlead.engine.ask.cluster import Cluster
-from fairlead.engine.ask.explain import Explanation
+from fairlead.cli.asked import Source, show, since
+from fairlead.cli.flags import decision_options, state_options, watch_option
+from fairlead.cli.output import show_lines, show_table, show_warnings
+from fairlead.errors import BadInput
+
+if TYPE_CHECKING:
+    from fairlead.engine.ask.diagnosis import Diagnosis
+    from fairlead.engine.ask.explain import Explanation
+    from fairlead.engine.ask.workloads import WorkloadView
+    from fairlead.feed.cluster import Cluster
+    from fairlead.nodegroups import NodeGroup
+
+_KINDS = {
+    "Pod": ("pod", "pods", "po"),
+    "Deployment": ("deployment", "deployments", "deploy", "deployment.apps", "deployments.apps"),
+    "ReplicaSet": ("replicaset", "replicasets", "rs", "replicaset.apps", "replicasets.apps"),
+    "StatefulSet": ("statefulset", "statefulsets", "sts", "statefulset.apps", "statefulsets.apps"),
+    "DaemonSet": ("daemonset", "daemonsets", "ds", "daemonset.apps", "daemonsets.apps"),
+    "ReplicationController": ("replicationcontroller", "replicationcontrollers", "rc"),
+    "Job": ("job", "jobs", "job.batch", "jobs.batch"),
+    "gang": ("gang", "gangs", "podgroup", "podgroups", "pg"),
+}
+_BY_ALIAS = {alias: kind for kind, aliases in _KINDS.items() for alias in aliases}
+# More nodes than these are summed up, unless all are asked for.
+_NODES_SHOWN = 10
+_NAMES_SHOWN = 3
+# With one of these an autoscaler might bring a node.
+_WANTS_NODES = ("rule", "no-nodes", "gang-room", "policy-tier", "policy-mark", "to-preempt")
 
 
 @click.command(
     "explain",
-    epilog="""Example:
+    short_help="Why a pod, workload or gang has no node, and what would help.",
+    epilog="""Examples:
 
     \b
+    fairlead explain web-1 -n shop
+    fairlead explain shop/checkout -f examples/state/shop.yaml
     kubectl get nodes,pods,pvc,pv,sc,csinodes,ns,pdb -A -o yaml | fairlead explain shop/web-1 -f -
 
-    The same, as a scheduler with this configuration decides:
+    Workloads and gangs, as kubectl spells kinds, and what a file of node groups would bring:
+
+    \b
+    fairlead explain deploy/web -n fairlead-spot -f examples/spot/workloads.yaml
+    fairlead explain shop/report -f examples/state/shop.yaml --node-groups examples/node-groups.yaml
+
+    As a scheduler with this configuration decides:
 
     \b
     fairlead explain shop/checkout -f examples/state/shop.yaml --config fairlead.yaml
 
-    Exits with 0 whether or not the pod fits somewhere, with 2 when the input cannot be used.
+    Exits with 0 whether or not the pod fits somewhere, with 1 when the cluster cannot be asked, with 2 when
+    the input cannot be used or there is no such pod.
     """,
 )
-@click.argument("pod")
+@click.argument("subject", metavar="[KIND/]NAME")
 @click.option(
-    "-n", "--namespace", default="default", show_default=True, help="Namespace of POD, if POD is only a name."
+    "-n", "--namespace", default="", metavar="NAME", help="Namespace of NAME (default: the context's)."
 )
+@click.option("-a", "--all", "every_node", is_flag=True, help="Show every node, however many there are.")
+@click.option(
+    "--node-groups",
+    default="",
+    metavar="FILE",
+    help="The node groups that an autoscaler could bring nodes of.",
+)
+@watch_option
 @state_options
 @decision_options
 def command(
-    pod: str, *, files: tuple[str, ...], namespace: str, output: str, config_file: str | None, **flags: Any
+    subject: str, *, namespace: str, every_node: bool, node_groups: str, watch: bool, **flags: Any
 ) -> None:
-    """Say why POD (NAMESPACE/NAME) fits, or not, on each node, and what would help.
+    """Say why a pod, workload or gang has no node, the cause first, and what would help.
 
-    The words are kube-scheduler's. A pod that already has a node is explained as if it were to be
-    placed now. With the scheduler's configuration file (--config) the answer is the scheduler's own.
+    Without a KIND (pod, deploy, sts, rs, ds, job, gang) it is a pod; NAMESPACE/NAME is read, too. The words
+    are kube-scheduler's where it has some. What would help was tried before it is said. Of a pod that runs it
+    says where else it might be. Nothing is changed.
     """
-    from fairlead.doors.scheduler.configuration import read_configuration
+    from fairlead.cli.nodegroups.file import read_given
+    from fairlead.cloud.cluster import scaling_queries
 
-    settings = read_configuration(config_file, take_fields(flags)).settings()
-    cluster = Cluster.from_objects(read_objects(files), settings=settings)
-    show_warnings(cluster.warnings())
-    found = cluster.explain(pod if "/" in pod else f"{namespace}/{pod}")
-    if output == "json":
-        show_json(found.to_dict())
-    else:
-        _show(found)
+    source = Source.take(flags)
+    groups = read_given(node_groups) if node_groups else ()
+
+    def ask() -> _Answer:
+        cluster, default = source.cluster(scaling_queries)
+        kind, key = _subject(subject, namespace or default)
+        return _Answer(cluster, kind, key, groups)
+
+    def view(found: _Answer) -> None:
+        found.show(every_node=every_node or source.output == "wide")
+
+    show(source, ask, view, watch=watch)
 
 
-def _show(found: Explanation) -> None:
-    nodes = sorted((*found.feasible, *found.reasons))
-    if found.message is None:
-        show_lines(f"{found.pod} fits on {len(found.feasible)} of {len(nodes)} nodes.")
-    else:
-        show_lines(f"{found.pod}: {found.message}")
-    show_table(
-        ("NODE", "FITS", "RULE", "REASON"),
-        (
+def _subject(text: str, namespace: str) -> tuple[str, str]:
+    """The kind and the key that a user means.
+
+    >>> _subject("web-1", "shop"), _subject("deploy/web", "shop"), _subject("shop/web-1", "x")
+    (('Pod', 'shop/web-1'), ('Deployment', 'shop/web'), ('Pod', 'shop/web-1'))
+    >>> _subject("gang/ml/train", "shop")
+    ('gang', 'ml/train')
+    """
+    first, slash, rest = text.partition("/")
+    kind = _BY_ALIAS.get(first.lower()) if slash else "Pod"
+    name = text if kind is None or not slash else rest
+    if name.count("/") > 1 or not all(name.split("/")):
+        raise BadInput(f"{text!r} is no name: give NAME, NAMESPACE/NAME or KIND/NAME")
+    return kind or "Pod", name if "/" in name else f"{namespace}/{name}"
+
+
+class _Answer:
+    """The answer about one subject, as data and in words."""
+
+    def __init__(self, cluster: Cluster, kind: str, key: str, groups: tuple[NodeGroup, ...]) -> None:
+        self.cluster = cluster
+        self.pod: Diagnosis | None = None
+        self.workload: WorkloadView | None = None
+        self.scaling: list[str] = []
+        show_warnings(cluster.warnings())
+        if kind == "Pod":
+            if key in cluster.broken and cluster.read_at is None:
+                raise cluster.broken[key]  # of files, it is bad input
+            self.pod = cluster.diagnose(key)
+            cause = self.pod.cause
+            if cause is not None and cause.code in _WANTS_NODES:
+                self.scaling = list(_scaling(cluster, self.pod.pod, groups))
+        else:
+            from fairlead.engine.ask.workloads import gang_view, workload_view
+
+            asked = cluster.asked
+            self.workload = gang_view(asked, key) if kind == "gang" else workload_view(asked, kind, key)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        if self.workload is not None:
+            return self.workload.to_dict()
+        assert self.pod is not None
+        return {**self.pod.to_dict(), "autoscaler": self.scaling}
+
+    def show(self, *, every_node: bool) -> None:
+        """In words."""
+        if self.workload is not None:
+            self._show_workload(self.workload)
+            return
+        assert self.pod is not None
+        self._show_pod(self.pod, every_node=every_node)
+
+    def _show_workload(self, found: WorkloadView) -> None:
+        show_lines(found.headline, style="bold")
+        show_table(
+            ("PODS", "CAUSE", "OLDEST", "WHY", "FOR EXAMPLE"),
             (
-                node,
-                ("no", "red") if node in found.reasons else ("yes", "green"),
-                found.rules.get(node, ""),
-                "; ".join(found.reasons.get(node, [])),
+                (
+                    str(one.pods),
+                    one.kind,
+                    since(self.cluster, one.oldest),
+                    one.text,
+                    ", ".join(each.partition("/")[2] for each in one.examples),
+                )
+                for one in found.waiting
+            ),
+        )
+        if found.gang is not None:
+            show_table(
+                ("MEMBER", "NODE"), ((pod, node or ("-", "yellow")) for pod, node in found.gang.members)
             )
-            for node in nodes
+
+    def _show_pod(self, found: Diagnosis, *, every_node: bool) -> None:
+        show_lines(found.headline, style="bold")
+        show_table(("", ""), self._facts(found), heading=False)
+        explained = found.explanation
+        if explained is not None:
+            _show_nodes(explained, every_node=every_node)
+            show_lines(*(f"would help: {suggestion}" for suggestion in explained.suggestions))
+        show_lines(*(f"autoscaler: {line}" for line in self.scaling))
+        show_lines(*(f"not known: {line}" for line in found.unknown))
+        show_lines(*(f"note: {line}" for line in found.notes))
+
+    def _facts(self, found: Diagnosis) -> Iterator[tuple[str, str]]:
+        if found.since is not None:
+            yield found.state, f"for {since(self.cluster, found.since)}"
+        if found.scheduler is not None:
+            yield "scheduler", _scheduler(self.cluster, found)
+        if found.gang is not None:
+            gang = found.gang
+            waits = f"; {gang.waits_for}" if gang.waits_for else ""
+            whole = "has started" if gang.started else "has not started"
+            there = f"{gang.present} of {gang.minimum} members, {gang.running} with a node"
+            yield "gang", f"{gang.name}: {there}, {whole}{waits}"
+        if found.policy is not None:
+            policy = found.policy
+            yield (
+                "policy",
+                f"{policy.policy}: slot {policy.slot}, tier {policy.tier or '(none)'}; {policy.why}",
+            )
+            for tier, until, why in policy.marks:
+                moment = datetime.fromtimestamp(until, UTC).strftime("%H:%M:%SZ")
+                yield "", f"tier {tier} is left alone until {moment}" + (f": {why}" if why else "")
+        if found.queue is not None and found.queue.position:
+            queue = found.queue
+            ahead = f", after {_some(queue.ahead)}" if queue.ahead else ""
+            yield "queue", f"place {queue.position}{ahead} (as planned from what was read)"
+            if queue.held_back_by:
+                yield "", f"without {_some(queue.held_back_by)} there would be room"
+        explained = found.explanation
+        if explained is not None and explained.feasible:
+            number = len(explained.feasible) + len(explained.reasons)
+            best = f", {found.best} best" if found.best else ""
+            yield "fits", f"on {len(explained.feasible)} of {number} nodes{best}"
+
+
+def _scheduler(cluster: Cluster, found: Diagnosis) -> str:
+    scheduler = found.scheduler
+    assert scheduler is not None
+    if scheduler.runs is False:
+        return f"{scheduler.name} does not run: {scheduler.why}"
+    if scheduler.holder:
+        return f"{scheduler.name}, led by {scheduler.holder} for {since(cluster, scheduler.since)}"
+    return scheduler.name + (f"; {scheduler.why}" if scheduler.why else "")
+
+
+def _show_nodes(found: Explanation, *, every_node: bool) -> None:
+    nodes = sorted((*found.feasible, *found.reasons))
+    if every_node or len(nodes) <= _NODES_SHOWN:
+        show_table(
+            ("NODE", "FITS", "RULE", "REASON"),
+            ((node, _fits(found, node), *_refusal(found, node)) for node in nodes),
+        )
+        return
+    alike: dict[tuple[str, str], list[str]] = {}
+    for node in nodes:
+        alike.setdefault(_refusal(found, node), []).append(node)
+    show_table(
+        ("NODES", "FITS", "RULE", "REASON", "FOR EXAMPLE"),
+        (
+            (str(len(held)), _fits(found, held[0]), rule, reason, _some(held))
+            for (rule, reason), held in sorted(alike.items(), key=lambda item: (-len(item[1]), item[0]))
         ),
     )
-    show_lines(*(f"would help: {suggestion}" for suggestion in found.suggestions))
+
+
+def _fits(found: Explanation, node: str) -> tuple[str, str]:
+    return ("no", "red") if node in found.reasons else ("yes", "green")
+
+
+def _refusal(found: Explanation, node: str) -> tuple[str, str]:
+    return found.rules.get(node, ""), "; ".join(found.reasons.get(node, []))
+
+
+def _some(names: Iterable[str]) -> str:
+    """The first few names, and how many more there are.
+
+    >>> _some("abcde")
+    'a, b, c and 2 more'
+    """
+    listed = list(names)
+    more = len(listed) - _NAMES_SHOWN
+    return ", ".join(listed[:_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def _scaling(cluster: Cluster, pod: str, groups: tuple[NodeGroup, ...]) -> Iterator[str]:
+    """Whether an autoscaler would bring the pod a node, in the doctor's words."""
+    from fairlead.cloud.doctor import diagnose
+
+    pools = cluster.of_kind("NodePool")
+    if not groups and not pools:
+        yield "nothing is known of any: there is no NodePool; name the node groups with --node-groups FILE"
+        return
+    report = diagnose(groups, None, cluster.others, pod=pod, cluster=cluster)
+    verdict = next((one for one in report.pods if one.name == pod), None)
+    if verdict is None:
+        yield "nothing is known"
+    elif verdict.works:
+        yield f"would bring a node of {verdict.where}" + (f": {verdict.why}" if verdict.why else "")
+    else:
+        sure = "brings no node" if verdict.certain else "may bring no node"
+        yield f"{sure}: {verdict.why}"
+    yield from (f"{one.says} Fix: {one.fix}" for one in report.findings if one.pod == pod)

@@ -52,13 +52,33 @@ state_options = options(
         "--file",
         "files",
         multiple=True,
-        required=True,
         metavar="FILE",
-        help="State of the cluster, YAML or JSON; - is standard input. Repeatable.",
+        help="State of the cluster, YAML or JSON, instead of a live one; - is standard input. Repeatable.",
     ),
-    output_option("table", "json"),
+    cluster_options(),
+    click.option(
+        "--system-namespace",
+        default="fairlead-system",
+        show_default=True,
+        metavar="NAME",
+        help="Namespace of Fairlead's own objects: its leases say who leads.",
+    ),
+    output_option("table", "wide", "json", "yaml"),
 )
-"""Where the state comes from and the format of the answer."""
+"""Where the state comes from, files or a live cluster, and the format of the answer."""
+
+scope_options = options(
+    click.option("-n", "--namespace", default="", metavar="NAME", help="Only pods of this namespace."),
+    click.option(
+        "-A", "--all-namespaces", is_flag=True, help="Pods of all namespaces, as without -n: for clarity."
+    ),
+    click.option(
+        "-l", "--selector", "labels", default="", metavar="SELECTOR", help="Only pods with these labels."
+    ),
+)
+"""Which pods are meant, as kubectl spells it."""
+
+watch_option = click.option("-w", "--watch", is_flag=True, help="Look again every two seconds, until Ctrl-C.")
 
 
 def duration_s(flag: str, text: str) -> float:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     Cell = str | tuple[str, str] | Text
 
 
+_NEARLY_FULL = 0.9
+
+
 def show_data(data: object, output: str) -> None:
     """Plain data as ``json`` or ``yaml``."""
     (show_json if output == "json" else show_yaml)(data)
@@ -62,17 +65,40 @@ def show_warnings(warnings: Iterable[str]) -> None:
         click.echo(f"warning: {warning}", err=True)
 
 
-def show_table(headings: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
-    """A table without lines; nothing at all when it has no rows. A cell is a text, or text and style."""
+def show_table(
+    headings: Sequence[str], rows: Iterable[Sequence[Cell]], *, heading: bool = True, sparse: bool = False
+) -> None:
+    """A table without lines; nothing at all when it has no rows. A cell is a text, or text and style.
+
+    With `sparse`, columns in which every cell is empty are left out.
+    """
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
-    for heading in headings:
-        table.add_column(heading, no_wrap=not sys.stdout.isatty())
+    if sparse:
+        rows = [tuple(row) for row in rows]
+        used = [number for number in range(len(headings)) if any(_text(row[number]).plain for row in rows)]
+        headings = [headings[number] for number in used]
+        rows = [[row[number] for number in used] for row in rows]
+    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False, show_header=heading)
+    for title in headings:
+        table.add_column(title, no_wrap=not sys.stdout.isatty())
     for row in rows:
         table.add_row(*(_text(cell) for cell in row))
     if table.row_count:
         _print(table)
+
+
+def fill_bar(fill: float | None, width: int = 10) -> tuple[str, str]:
+    """How full something is, as a bar and in percent; beyond 90 % in a colour of its own.
+
+    >>> fill_bar(0.25, 4), fill_bar(None)
+    (('█░░░  25%', ''), ('-', 'dim'))
+    """
+    if fill is None:
+        return "-", "dim"
+    full = min(width, max(int(fill > 0), round(fill * width)))
+    style = "red" if fill > 1 else "yellow" if fill > _NEARLY_FULL else ""
+    return f"{'█' * full}{'░' * (width - full)} {fill * 100:3.0f}%", style
 
 
 def _text(cell: Cell) -> Text:
@@ -83,12 +109,12 @@ def _text(cell: Cell) -> Text:
     return Text(*cell) if isinstance(cell, tuple) else Text(cell)
 
 
-def show_lines(*lines: str) -> None:
+def show_lines(*lines: str, style: str = "") -> None:
     """Lines as they are: what looks like markup is not."""
     from rich.text import Text
 
     for line in lines:
-        _print(Text(line))
+        _print(Text(line, style))
 
 
 def _print(what: Any) -> None:

@@ -5,18 +5,17 @@ What may not be read, or is not served, is left out and said: each kind only mak
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable
 
 from fairlead.client.api import Client
 from fairlead.client.discovery import served
 from fairlead.cloud.doctor.autoscaler import find_autoscaler
 from fairlead.errors import ApiError
+from fairlead.feed import cluster_read
+from fairlead.feed.cluster_read import ClusterRead, Query
 from fairlead.kube.resources import Resource, known
 
-# What the rules read of a cluster, what autoscalers count in, and the autoscaler itself.
+# What the rules read of a cluster, and what autoscalers count in.
 _KINDS = (
     "Pod",
     "Node",
@@ -25,8 +24,6 @@ _KINDS = (
     "ReplicaSet",
     "StatefulSet",
     "ReplicationController",
-    "DaemonSet",
-    "Deployment",
     "PersistentVolumeClaim",
     "PersistentVolume",
     "StorageClass",
@@ -35,57 +32,46 @@ _KINDS = (
     "CSIStorageCapacity",
     "PriorityClass",
 )
-_EVENTS = ("NotTriggerScaleUp", "NoCompatibleInstanceTypes")
+# The autoscaler itself, and what it puts on nodes; a workload's own refusals beside it.
+_SCALING = ("DaemonSet", "Deployment")
+_EVENTS = ("NotTriggerScaleUp", "NoCompatibleInstanceTypes", "FailedCreate")
 _KARPENTER = "karpenter.sh"
 _NODE_CLASSES = ("karpenter.k8s.aws", "karpenter.kwok.sh")
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterRead:
-    """Objects, and what could not be read (kind → reason)."""
-
-    objects: list[dict[str, Any]]
-    unread: dict[str, str]
-
-    @property
-    def blind(self) -> bool:
-        """Whether what the diagnosis is about could not be read: pods, or nodes."""
-        return "Pod" in self.unread or "Node" in self.unread
-
-
-async def read_cluster(client: Client) -> ClusterRead:
-    """Read once, kind by kind. Cancelled half-way, nothing is left behind."""
-    read = ClusterRead([], {})
-
-    async def add(resource: Resource, namespace: str | None = None, fields: str = "") -> None:
-        with _optional(resource.kind, read):
-            listing = await client.list(resource, namespace, fields=fields)
-            said = {"apiVersion": resource.api_version, "kind": resource.kind}
-            read.objects.extend({**said, **item} for item in listing.items)
-
-    for kind in _KINDS:
-        await add(known(kind))
-    for reason in _EVENTS:
-        await add(known("Event"), fields=f"reason={reason}")
-    settings = find_autoscaler(read.objects)
-    if settings is not None:
-        await add(known("ServiceAccount"), settings.namespace)
-    resources: tuple[Resource, ...] = ()
-    with _optional("the list of API groups", read):
-        resources = await served(client)
+def scaling_queries(resources: Iterable[Resource]) -> list[Query]:
+    """What tells of autoscalers, beside what the rules read."""
+    found = [Query(known(kind)) for kind in _SCALING]
+    found += [Query(known("Event"), fields=f"reason={reason}") for reason in _EVENTS]
     for resource in resources:
         pool = resource.group == _KARPENTER and resource.kind == "NodePool"
         if pool or resource.group in _NODE_CLASSES:
-            await add(resource)
-    return read
+            found.append(Query(resource))
+    return found
 
 
-@contextmanager
-def _optional(what: str, read: ClusterRead) -> Iterator[None]:
-    """What may not be read, or is not served, is counted as unread the first time that it fails."""
+async def read_cluster(client: Client) -> ClusterRead:
+    """Read once, as plain objects. Cancelled half-way, nothing is left behind."""
+    unread: dict[str, str] = {}
+    resources: tuple[Resource, ...] = ()
     try:
-        yield
+        resources = await served(client)
     except ApiError as error:
         if error.code not in (403, 404, 405):
             raise
-        read.unread.setdefault(what, str(error))
+        unread["the list of API groups"] = str(error)
+    queries = [*(Query(known(kind)) for kind in _KINDS), *scaling_queries(resources)]
+    read = await cluster_read.read_cluster(client, queries)
+    settings = find_autoscaler(read.plain)
+    if settings is not None:
+        account = Query(known("ServiceAccount"), namespace=settings.namespace)
+        more = await cluster_read.read_cluster(client, [account])
+        read.plain += more.plain
+        unread |= more.unread
+    read.unread |= unread
+    return read
+
+
+def is_blind(read: ClusterRead) -> bool:
+    """Whether what the diagnosis is about could not be read: pods, or nodes."""
+    return "Pod" in read.unread or "Node" in read.unread

@@ -36,7 +36,7 @@ def test_a_table_says_what_was_decided_why_and_what_would_help(state: str) -> No
     done = run("x", "-f", state)
     assert done.returncode == 0
     assert done.stdout.splitlines()[0] == (
-        "default/x: 0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s)."
+        "default/x is pending: 0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s)."
     )
     assert "a     no    TaintToleration   node(s) had untolerated taint(s)" in done.stdout
     assert "would help: tolerate size=large:NoSchedule on a" in done.stdout
@@ -56,7 +56,9 @@ def test_standard_input_json_streams_and_several_files_are_read(tmp_path: Path) 
 
 
 def test_the_namespace_can_be_said_apart(state: str) -> None:
-    assert "shop/y fits on 1 of 2 nodes." in run("y", "-n", "shop", "-f", state).stdout
+    said = run("y", "-n", "shop", "-f", state).stdout
+    assert said.startswith("shop/y is pending: it would go to b now; the scheduler has not placed it yet\n")
+    assert "fits       on 1 of 2 nodes, b best" in said
 
 
 def test_what_is_not_on_a_terminal_is_never_wrapped(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from fairlead.cli.nodegroups.file import file_option, note, read_given
 
 if TYPE_CHECKING:
     from fairlead.cloud.account import Account
-    from fairlead.cloud.cluster import ClusterRead
     from fairlead.cloud.doctor import CaSettings, Report, TagChange, Verdict
+    from fairlead.feed.cluster_read import ClusterRead
     from fairlead.nodegroups import NodeGroup
     from fairlead.nodegroups.aws import CloudState
 
@@ -115,6 +115,7 @@ def command(
     from fairlead.cli.state import read_bytes
     from fairlead.client.clock import WALL_CLOCK
     from fairlead.cloud.account import Account
+    from fairlead.cloud.cluster import is_blind
     from fairlead.cloud.doctor import CaSettings, diagnose, read_log
     from fairlead.cloud.doctor.diagnosis import settings_of
     from fairlead.nodegroups.aws import Version
@@ -124,7 +125,7 @@ def command(
     groups = read_given(file)
     told = CaSettings(version=Version.read(ca_version) if ca_version else None, role=ca_role)
     read = _objects(given)
-    objects = read.objects
+    objects = read.plain
     log = read_bytes(given.ca_log).decode(errors="replace") if given.ca_log else ""
 
     def find(state: CloudState | None, *, mended: bool = False) -> Report:
@@ -136,7 +137,7 @@ def command(
         now = WALL_CLOCK.wall() if given.aws or given.live else None
         found = diagnose(groups, state, shown, evidence=evidence, settings=told, pod=given.pod, now=now)
         unread = {**read.unread, **(state.unread if state is not None else {})}
-        return replace(found, unread=unread, blind=read.blind or _ASGS in unread)
+        return replace(found, unread=unread, blind=is_blind(read) or _ASGS in unread)
 
     if not given.aws:
         report = find(_dumped(given, cluster))
@@ -219,16 +220,17 @@ def _objects(given: _Given) -> ClusterRead:
     from fairlead.cli.cluster import call_cluster
     from fairlead.cli.state import read_objects
     from fairlead.client.api import Client
-    from fairlead.cloud.cluster import ClusterRead, read_cluster
+    from fairlead.cloud.cluster import read_cluster
     from fairlead.engine.ask.objects import opened
+    from fairlead.feed.cluster_read import ClusterRead
 
     found = list(opened(read_objects(given.objects))) if given.objects else []
     if not given.live:
-        return ClusterRead(found, {})
+        return ClusterRead(plain=found)
     read = call_cluster(
         given.kubeconfig, given.context, lambda connection, _: read_cluster(Client(connection))
     )
-    return ClusterRead([*found, *read.objects], read.unread)
+    return ClusterRead(plain=[*found, *read.plain], unread=read.unread)
 
 
 def _agreed(report: Report, yes: bool, output: str) -> tuple[TagChange, ...]:

@@ -19,6 +19,7 @@ from fairlead.cloud.doctor.autoscaler import (
 from fairlead.cloud.doctor.findings import Finding, Report, TagChange, Verdict, ordered
 from fairlead.cloud.doctor.pods import Trial
 from fairlead.cloud.doctor.subjects import Context, Subject, subjects_of, tag_command
+from fairlead.engine.ask.cluster import Cluster
 from fairlead.errors import BadInput
 from fairlead.kube.pod import Pod
 from fairlead.nodegroups import NodeGroup
@@ -35,16 +36,18 @@ def diagnose(
     settings: CaSettings | None = None,
     pod: str = "",
     now: datetime | None = None,
+    cluster: Cluster | None = None,
 ) -> Report:
     """What keeps the groups, and the pods that wait, from coming up from zero.
 
     `objects` is what a cluster has, as ``kubectl get -o json`` gives it; nothing of it is needed, but pods,
     events, DaemonSets, the autoscaler's Deployment and NodePools each tell more. `state` None: nothing is
     known of the account, only the log and the cluster speak. `pod` restricts it to one pod. `now` is when
-    the cluster was looked at, None for files of some day.
+    the cluster was looked at, None for files of some day. `cluster` is one that was made already; `objects`
+    need then be only what the engine does not read.
     """
     listed = list(objects)
-    trial = Trial(listed)
+    trial = Trial(listed, cluster)
     evidence = read_events(listed, evidence or Evidence(), now)
     settings = settings_of(listed, evidence, settings)
     waiting = _waiting(trial, pod)
@@ -53,7 +56,7 @@ def diagnose(
     subjects = subjects_of(groups, context)
     if state is None:
         return _without_account(subjects, context, found_pools, waiting, trial)
-    findings = _of_groups(subjects, context, trial, waiting if listed else None)
+    findings = _of_groups(subjects, context, trial, waiting if listed or cluster is not None else None)
     blamed = _blamed(findings)
     for subject in subjects:
         findings += pods.check_group(subject, blamed, trial)

@@ -366,9 +366,10 @@ class Refused:
 class Trial:
     """A cluster on which nodes are imagined; it is left as it was after each try."""
 
-    def __init__(self, objects: Iterable[Mapping[str, Any]] = ()) -> None:
+    def __init__(self, objects: Iterable[Mapping[str, Any]] = (), cluster: Cluster | None = None) -> None:
+        """`cluster` is that of the objects, where it was made already."""
         kept = list(objects)
-        self.cluster = Cluster.from_objects(kept)
+        self.cluster = cluster if cluster is not None else Cluster.from_objects(kept)
         self._ranking = Ranking(self.cluster.snapshot)
         self._daemons = [_daemon_set(each) for each in kept if each.get("kind") == "DaemonSet"]
 

@@ -201,7 +201,6 @@ class Diagnostician:
     """Answers about one cluster. What several need, the plan among it, is made when it is first needed."""
 
     cluster: Inventory
-    lease: str = "fairlead-scheduler"
     _causes: dict[object, Cause] = field(default_factory=dict)
 
     @cached_property
@@ -212,7 +211,7 @@ class Diagnostician:
     @cached_property
     def schedulers(self) -> Schedulers:
         """Which schedulers there are."""
-        return Schedulers(self.cluster, self.cluster.read_at, lease=self.lease)
+        return Schedulers(self.cluster, self.cluster.read_at, lease=self.cluster.scheduler_lease)
 
     @cached_property
     def state(self) -> State:
@@ -424,7 +423,7 @@ class Diagnostician:
         """Every pod without a node that has not finished and is not leaving, with its cause, oldest first."""
         pods = [pod for pod in self.cluster.pods.values() if _state_of(pod)[0] == "pending"]
         pods.sort(key=lambda pod: (_created(pod), pod.metadata.key))
-        return [(pod, self._shared(pod)) for pod in pods]
+        return [(pod, self.shared_cause(pod)) for pod in pods]
 
     def units(self) -> list[Unit]:
         """The units of our scheduler that wait, in the order in which they are tried."""
@@ -443,7 +442,7 @@ class Diagnostician:
         """Why a unit is not placed, in words; or where it would go now."""
         return self.cause(self.cluster.find(unit.members[0].metadata.key)[0]).text
 
-    def _shared(self, pod: Pod) -> Cause:
+    def shared_cause(self, pod: Pod) -> Cause:
         """The cause; of pods of other schedulers that no rule can tell apart it is worked out once."""
         if self._is_planned(pod) or self._sent(pod) is not None or pod.status.nominated_node_name:
             return self.cause(pod)

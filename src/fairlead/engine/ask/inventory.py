@@ -47,6 +47,8 @@ class Inventory:
         self.unread: dict[str, str] = {}
         # When it was so, in seconds since the epoch; None for files of some day.
         self.read_at: float | None = None
+        # The lease that our own scheduler is elected by.
+        self.scheduler_lease = "fairlead-scheduler"
         self._whole = False
         self._unnamed: list[Pod] = []
 

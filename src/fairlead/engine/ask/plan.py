@@ -6,6 +6,7 @@ Evictions come before the binds that wait for them. All three kinds of entries a
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -47,6 +48,15 @@ class Plan:
     def __bool__(self) -> bool:
         """Whether there is anything to do; what is only held is not."""
         return bool(self.binds or self.evictions)
+
+    def only(self, pods: Collection[str]) -> Plan:
+        """What it says of these pods (``namespace/name``)."""
+        return Plan(
+            [one for one in self.binds if one.pod in pods],
+            [one for one in self.evictions if one.pod in pods],
+            [one for one in self.holds if one.pod in pods],
+            {pod: gang for pod, gang in self.units.items() if pod in pods},
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data."""

@@ -20,7 +20,6 @@ from fairlead.kube.duration import age
 from fairlead.kube.workloads import Lease
 
 DEFAULT = "default-scheduler"
-OUR_LEASE = "fairlead-scheduler"
 LEASE_NAMESPACES = ("kube-system", "volcano-system")
 """Where schedulers of others keep their leases."""
 
@@ -52,7 +51,7 @@ class Scheduler:
 class Schedulers:
     """See the module."""
 
-    def __init__(self, cluster: Inventory, now: float | None, *, lease: str = OUR_LEASE) -> None:
+    def __init__(self, cluster: Inventory, now: float | None, *, lease: str) -> None:
         """`lease` is that of our own scheduler. Without `now` no lease is too old."""
         self._cluster = cluster
         self._now = now

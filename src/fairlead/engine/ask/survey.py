@@ -102,7 +102,7 @@ class QueueEntry:
     position: int
     unit: str
     priority: int
-    members: int
+    pods: tuple[str, ...]
     since: float
     why: str
 
@@ -112,7 +112,7 @@ class QueueEntry:
             "position": self.position,
             "unit": self.unit,
             "priority": self.priority,
-            "members": self.members,
+            "pods": list(self.pods),
             "since": self.since,
             "why": self.why,
         }
@@ -213,7 +213,14 @@ def queue(asked: Diagnostician) -> list[QueueEntry]:
     """The units of our scheduler that wait, in the order in which they are tried, with why each is held."""
     units = asked.units()
     return [
-        QueueEntry(place, unit.name, unit.priority, len(unit.members), unit.since, asked.held(unit))
+        QueueEntry(
+            place,
+            unit.name,
+            unit.priority,
+            tuple(pod.metadata.key for pod in unit.members),
+            unit.since,
+            asked.held(unit),
+        )
         for place, unit in enumerate(units, 1)
     ]
 
