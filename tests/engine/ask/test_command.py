@@ -36,7 +36,8 @@ def test_a_table_says_what_was_decided_why_and_what_would_help(state: str) -> No
     done = run("x", "-f", state)
     assert done.returncode == 0
     assert done.stdout.splitlines()[0] == (
-        "default/x is pending: 0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s)."
+        "default/x is pending: 0/2 nodes are available: "
+        "1 Insufficient cpu, 1 node(s) had untolerated taint(s)."
     )
     assert "a     no    TaintToleration   node(s) had untolerated taint(s)" in done.stdout
     assert "would help: tolerate size=large:NoSchedule on a" in done.stdout

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from fairlead.engine.ask import cluster_plan
-from fairlead.engine.ask.explain import Explanation, explained
+from fairlead.engine.ask.explain import Explanation, explained, nearest_rule
 from fairlead.engine.ask.inventory import Inventory
 from fairlead.engine.ask.schedulers import Scheduler, Schedulers
 from fairlead.engine.core.actions import BindPod, EvictPod
@@ -377,8 +377,8 @@ class Diagnostician:
             return Cause("not-tried" if where else "none", text)
         if not self.cluster.snapshot.nodes.count:
             return Cause("no-nodes", "there are no nodes")
-        rule = explanation.furthest if explanation is not None else self._furthest(pod)
-        return Cause("rule", told, rule)
+        rule = explanation.nearest if explanation is not None else ""
+        return Cause("rule", told, rule or self._nearest(pod))
 
     # What bears on it
 
@@ -477,8 +477,12 @@ class Diagnostician:
         planned = self.state.planned(pod) if self._sent(pod) is not None else pod
         return verdicts(snapshot, snapshot.class_of(planned)).message() or ""
 
-    def _furthest(self, pod: Pod) -> str:
-        return explained(self.cluster, pod.metadata.key).furthest
+    def _nearest(self, pod: Pod) -> str:
+        """The rule to blame: that of a pod that fits, as long as nothing is planned, is resources."""
+        snapshot = self.cluster.snapshot
+        cls = snapshot.class_of(self.state.planned(pod) if self._sent(pod) is not None else pod)
+        found = verdicts(snapshot, cls)
+        return "NodeResourcesFit" if found.feasible.any() else nearest_rule(snapshot, cls, found)
 
     def _best(self, pod: Pod) -> str:
         """Where the pod would be placed if it were to be now."""

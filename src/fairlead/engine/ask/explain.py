@@ -18,7 +18,10 @@ from fairlead.engine.ask.changes import Change
 from fairlead.engine.ask.counterfactuals import suggest
 from fairlead.engine.ask.inventory import Inventory
 from fairlead.engine.planning.budgets import Budgets
+from fairlead.engine.rules import node_affinity
 from fairlead.engine.rules.reasons import available_message
+from fairlead.engine.rules.verdicts import Verdicts
+from fairlead.engine.snapshot.classes import PodClass
 from fairlead.engine.snapshot.snapshot import Snapshot
 from fairlead.kube.pod import Pod
 
@@ -30,8 +33,8 @@ class Explanation:
     `feasible`: names of the nodes where it may go, sorted. `reasons`: for every other node, why not.
     `message`: kube-scheduler's sentence without what it says of preemption, None when some node is
     feasible. `rules`: for every other node, the rule that refuses. `suggestions`: what would help, each of
-    which was tried; `changes` are the same, in the same order, as values. `rejected`: the rule that refuses
-    the pod before any node is looked at, "" mostly.
+    which was tried; `changes` are the same, in the same order, as values. `nearest`: the rule that keeps it
+    from fitting, see `nearest_rule`.
     """
 
     pod: str
@@ -41,15 +44,7 @@ class Explanation:
     message: str | None
     suggestions: list[str]
     changes: list[Change] = field(default_factory=list)
-    rejected: str = ""
-
-    @property
-    def furthest(self) -> str:
-        """The rule that refuses the nodes on which the pod got furthest, "" where it fits."""
-        if self.rejected or not self.rules:
-            return self.rejected
-        refusing = set(self.rules.values())
-        return next(rule.name for rule in reversed(rules.ORDER) if rule.name in refusing)
+    nearest: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data."""
@@ -146,5 +141,26 @@ def explain(
         message,
         [one.text for one in helpful],
         [one.change for one in helpful],
-        base.rejection.rule if base.rejection is not None else "",
+        "" if feasible else nearest_rule(snapshot, cls, base),
     )
+
+
+def nearest_rule(snapshot: Snapshot, cls: PodClass, verdicts: Verdicts) -> str:
+    """The rule to blame where no node is feasible.
+
+    Of the nodes that the pod selects, if there are any, it is the last rule that refuses one: that node
+    passed all before it.
+    """
+    if verdicts.rejection is not None:
+        return verdicts.rejection.rule
+    selected = snapshot.nodes.alive.copy()
+    named = node_affinity.named_nodes(snapshot, cls)
+    if named is not None:
+        selected &= named
+    if node_affinity.concerns(cls):
+        for finding in node_affinity.find(snapshot, cls):
+            selected &= ~finding.slots
+    refusing = verdicts.first[selected]
+    if not len(refusing) or int(refusing.max()) < 0:
+        return "NodeAffinity" if snapshot.nodes.count else ""
+    return verdicts.rules[int(refusing.max())]
