@@ -61,7 +61,7 @@ def judge(oracle: Oracle, state: State, tally: Tally) -> list[Difference]:
     for pod in pending:
         outcome = outcomes[key_of(pod)]
         found = cluster.explain(pod)
-        if _says_it_all(given[key_of(pod)]):
+        if says_it_all(given[key_of(pod)]):
             # A pod as its author wrote it, before the API server filled it in, is judged alike.
             written = cluster.explain(given[key_of(pod)])
             if (written.feasible, written.message) != (found.feasible, found.message):
@@ -100,7 +100,7 @@ def reasons_in(message: str) -> list[str]:
     return [re.sub(r"^\d+ ", "", _NAMES.sub("…", part)) for part in parts]
 
 
-def _says_it_all(pod: Object) -> bool:
+def says_it_all(pod: Object) -> bool:
     """Whether nothing that matters is added on admission: an overhead, or the UID that claims name."""
     ephemeral = any("ephemeral" in volume for volume in pod["spec"].get("volumes", []))
     return not ephemeral and "runtimeClassName" not in pod["spec"]

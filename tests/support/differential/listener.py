@@ -1,4 +1,4 @@
-"""An extender that objects to nothing and remembers what kube-scheduler asked it.
+"""An extender that objects to nothing, unless told to, and remembers what kube-scheduler asked it.
 
 kube-scheduler passes to its extenders every node that its own rules let through, and every node on which
 preemption would help with the victims there: what it tells neither in a pod's status nor in events.
@@ -22,12 +22,14 @@ class Listener:
     """What was asked since `forget`, each by the pod's ``namespace/name``; the first time counts.
 
     `feasible`: the names of the nodes that fit, sorted. `victims`: by node, the UIDs of the pods to evict.
+    While it `refuses`, no pod is bound, so that each is judged as if it were the only one.
     """
 
     def __init__(self, port: int) -> None:
         self.port = port
         self.feasible: dict[str, list[str]] = {}
         self.victims: dict[str, dict[str, list[str]]] = {}
+        self.refuses = False
 
     @property
     def entry(self) -> Object:
@@ -49,7 +51,7 @@ class Listener:
         key = f"{metadata['namespace']}/{metadata['name']}"
         if path == "/filter":
             self.feasible.setdefault(key, sorted(asked["NodeNames"]))
-            return {"NodeNames": asked["NodeNames"]}
+            return {"NodeNames": [] if self.refuses else asked["NodeNames"]}
         offers = asked["NodeNameToMetaVictims"]
         found = {node: [pod["UID"] for pod in offer["Pods"] or ()] for node, offer in offers.items()}
         self.victims.setdefault(key, found)

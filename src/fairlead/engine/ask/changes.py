@@ -20,12 +20,15 @@ from fairlead.kube.quantity import milli, value
 from fairlead.kube.tolerations import Taint, Toleration
 
 What = Literal["tolerate", "label", "unselect", "skew", "uncordon", "grow", "evict", "ungate"]
+NODES_NAMED = 3
+"""How many nodes are named, and tried, where any of many would do."""
+
 _CORDONED = "node.kubernetes.io/unschedulable"
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change. `nodes` are those on any one of which it makes the pod fit; the first is where it is tried.
+    """One change. `nodes` are those on any one of which it makes the pod fit; the first few are tried.
 
     ``tolerate``: the pod gets `taints` tolerated. ``label``: the node gets `labels`. ``unselect``: the pod
     loses its node selector and required node affinity. ``skew``: the pod's one
@@ -118,23 +121,29 @@ class Suggestion:
 
 
 def suffices(snapshot: Snapshot, pod: Pod, change: Change, *, pinned: bool = False) -> bool:
-    """Whether the pod, which is not placed, fits once the change is made: on the first of its nodes, or
-    anywhere where it names none. The snapshot is left as it was.
+    """Whether the pod, which is not placed, fits once the change is made: on each of its nodes that are named
+    to users, or anywhere where it names none. The snapshot is left as it was.
     """
-    slots = [snapshot.nodes.slot(name) for name in change.nodes[:1]]
-    before = [snapshot.nodes.node(slot) for slot in slots]
-    changed = [change.of_node(node) for node in before]
-    touched = [(old, new) for old, new in zip(before, changed, strict=True) if old is not new]
+    if not change.nodes:
+        cls = snapshot.class_of(change.of_pod(pod), pinned=pinned)
+        return bool(rules.verdicts(snapshot, cls).feasible.any())
+    return all(
+        _suffices_on(snapshot, pod, change, node, pinned=pinned) for node in change.nodes[:NODES_NAMED]
+    )
+
+
+def _suffices_on(snapshot: Snapshot, pod: Pod, change: Change, name: str, *, pinned: bool) -> bool:
+    slot = snapshot.nodes.slot(name)
+    before = snapshot.nodes.node(slot)
+    after = change.of_node(before)
+    if after is not before:
+        snapshot.put_node(after)
     try:
-        for _, new in touched:
-            snapshot.put_node(new)
         cls = snapshot.class_of(change.of_pod(pod), pinned=pinned)
         with snapshot.trial():
             for key in change.pods:
                 snapshot.forget(key)
-            if slots:
-                return all(rules.fits(snapshot, cls, slot) for slot in slots)
-            return bool(rules.verdicts(snapshot, cls).feasible.any())
+            return rules.fits(snapshot, cls, slot)
     finally:
-        for old, _ in touched:
-            snapshot.put_node(old)
+        if after is not before:
+            snapshot.put_node(before)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairlead.engine import rules
-from fairlead.engine.ask.changes import Change, Suggestion, suffices
+from fairlead.engine.ask.changes import NODES_NAMED, Change, Suggestion, suffices
 from fairlead.engine.planning.priority import may_be_victim
 from fairlead.engine.rules import node_affinity, resources, spread
 from fairlead.engine.snapshot.nodes import PODS_ROW, Bools
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 # Looking at which pods could leave costs a trial per node; this many, the emptiest first by name, will do.
 _EVICTION_NODES = 32
-_NAMES_SHOWN = 3
 # What a node is labelled with where any value would do.
 _SOME_DOMAIN = "new"
 # No user adds more labels than this to have a pod fit.
@@ -262,5 +261,5 @@ def _on(snapshot: Snapshot, slots: list[int]) -> str:
     names = [snapshot.nodes.name(slot) for slot in slots]
     if len(names) == 1:
         return f"on {names[0]}"
-    shown = ", ".join(names[:_NAMES_SHOWN]) + (", …" if len(names) > _NAMES_SHOWN else "")
+    shown = ", ".join(names[:NODES_NAMED]) + (", …" if len(names) > NODES_NAMED else "")
     return f"on any of {len(names)} nodes ({shown})"
