@@ -1,4 +1,4 @@
-"""What would help, as `explain` gives it for programs, done on a real cluster and judged by kube-scheduler."""
+"""What would help, as `explain` gives it for programs, done on a real cluster; kube-scheduler judges."""
 
 from __future__ import annotations
 

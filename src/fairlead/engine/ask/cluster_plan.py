@@ -8,11 +8,13 @@ same state, but looks at no scheduler names: it answers what kube-scheduler's wo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import msgspec
 
 from fairlead.engine import rules
 from fairlead.engine.ask.inventory import Inventory
+from fairlead.engine.ask.objects import identified, unpromised
 from fairlead.engine.ask.plan import Bind, Eviction, Hold, Plan, Preemption
 from fairlead.engine.core.actions import Action, BindPod, EvictPod, ReleasePod
 from fairlead.engine.core.core import Core
@@ -26,7 +28,7 @@ from fairlead.errors import FairleadError
 from fairlead.kube.pod import Pod
 from fairlead.kube.workloads import Job, Workload
 from fairlead.policy.names import EXEMPT
-from fairlead.policy.rule.model import PlacementPolicy, read_policies, read_policy
+from fairlead.policy.rule.model import read_policies, read_policy
 from fairlead.policy.tiers.marks import Mark, Marks
 
 
@@ -50,7 +52,7 @@ def planned(
     settings = msgspec.structs.replace(cluster.settings, scheduler_names=scheduler_names, backoff_s=0.0)
     core = Core(settings)
     done: list[Action] = []
-    pods = {pod.metadata.uid: pod for pod in _pods(cluster)}
+    pods = {pod.metadata.uid: pod for pod in cluster.pods.values()}
     if now is None:
         # Files are of some day: the sizes of gangs have settled since.
         now = moment_of(cluster) + (settings.settle_s if cluster.read_at is None else 0.0)
@@ -72,31 +74,45 @@ def planned(
 
 def sent(cluster: Inventory, pod: Pod) -> Pod:
     """The pod as it is planned, if it were to be placed now: with the tier that its policy sends it to."""
-    pod = identified(pod)
-    bare = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=""))
-    state = _state(cluster, pod, read_policies(cluster.policies))
-    state.pod_seen(bare)
-    state.book.refresh(moment_of(cluster))
-    return state.planned(bare)
+    pod = identified(pod, ())
+    waiting = whole_state(cluster).pending.get(pod.metadata.uid)
+    if waiting is not None and cluster.pods.get(pod.metadata.key) is pod:
+        return cluster.state.planned(waiting)
+    bare = unpromised(msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name="")))
+    with _without(cluster, pod.metadata.key) as state:
+        state.pod_seen(bare)
+        state.book.refresh(moment_of(cluster))
+        try:
+            return state.planned(bare)
+        finally:
+            state.pod_gone(bare.metadata.key, bare.metadata.uid)
 
 
-def whole_state(cluster: Inventory, now: float) -> State:
+def whole_state(cluster: Inventory) -> State:
     """All there is, before anything is planned: gangs, and where policies send the pods that wait, whichever
     scheduler they are for.
     """
-    state = State(msgspec.structs.replace(cluster.settings, namespaces=()), any_scheduler=True)
-    if cluster.policies:
+    state = cluster.state
+    if cluster.policies and not state.book.active:
         state.policies_are(read_policies(cluster.policies), EXEMPT)
         for policy, marks in marks_of(cluster).items():
             state.book.marks_are(policy, marks)
-    for kind, thing in cluster.objects:
-        state.seen(kind, thing)
-    for pod in _pods(cluster):
-        state.pod_seen(pod)
-    for remains, problem in cluster.remains:
-        state.pod_unread(remains, problem)
-    state.book.refresh(now)
+        state.book.refresh(moment_of(cluster))
     return state
+
+
+@contextmanager
+def _without(cluster: Inventory, pod: str) -> Iterator[State]:
+    """The state as if a pod (``namespace/name``) were not there; it is back afterwards."""
+    state, known = cluster.state, cluster.pods.get(pod)
+    if known is not None:
+        state.pod_gone(pod, known.metadata.uid)
+    try:
+        yield state
+    finally:
+        if known is not None:
+            state.pod_seen(unpromised(known))
+        state.book.refresh(moment_of(cluster))
 
 
 def marks_of(cluster: Inventory) -> dict[str, dict[str, Mark]]:
@@ -112,14 +128,18 @@ def marks_of(cluster: Inventory) -> dict[str, dict[str, Mark]]:
 
 def preempt(cluster: Inventory, pod: Pod) -> Preemption:
     """See `Cluster.preempt`."""
-    pod = identified(pod)
-    state = _state(cluster, pod)
+    pod = identified(pod, ())
+    with _without(cluster, pod.metadata.key) as state, _promises(cluster, pod.metadata.key):
+        return _preempt(state, pod, respect=cluster.settings.pdb == "respect")
+
+
+def _preempt(state: State, pod: Pod, *, respect: bool) -> Preemption:
     priority = state.priority(pod).value
     room, snapshot = state.room, state.snapshot
     if pod.spec.preemption_policy == "Never":
         return Preemption(None, reason="not eligible due to preemptionPolicy=Never.")
     cls = snapshot.class_of(pod)
-    search = Search(room, state.gangs, state.budgets, respect=cluster.settings.pdb == "respect")
+    search = Search(room, state.gangs, state.budgets, respect=respect)
     with room.seen_by(f"pod:{pod.metadata.uid}", priority):
         verdicts = rules.verdicts(snapshot, cls)
         fits = verdicts.feasible
@@ -144,39 +164,17 @@ def preempt(cluster: Inventory, pod: Pod) -> Preemption:
     return Preemption(snapshot.nodes.name(offer.slot), victims, offer.cost[0])
 
 
-def _state(cluster: Inventory, but: Pod, policies: tuple[PlacementPolicy, ...] = ()) -> State:
-    """All but one pod, each of them ours to place, whatever its scheduler and its namespace."""
-    state = State(msgspec.structs.replace(cluster.settings, namespaces=()), any_scheduler=True)
-    if policies:
-        state.policies_are(policies, EXEMPT)
-    for kind, thing in cluster.objects:
-        state.seen(kind, thing)
-    for other in _pods(cluster):
-        if other.metadata.key != but.metadata.key:
-            state.pod_seen(other)
-    return state
-
-
-def _pods(cluster: Inventory) -> Iterator[Pod]:
-    """All pods, each with a UID of its own: files may have one twice, and none may vanish for that."""
-    taken: dict[str, None] = {}
-    for pod in map(identified, cluster.pods.values()):
-        uid = pod.metadata.uid
-        while uid in taken:
-            uid = f"{uid} of {pod.metadata.key}"
-        taken[uid] = None
-        yield pod if uid == pod.metadata.uid else _with_uid(pod, uid)
-
-
-def identified(pod: Pod) -> Pod:
-    """A pod in a file may have no UID; there its name is as good."""
-    if pod.metadata.uid:
-        return pod
-    return _with_uid(pod, pod.metadata.key)
-
-
-def _with_uid(pod: Pod, uid: str) -> Pod:
-    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, uid=uid))
+@contextmanager
+def _promises(cluster: Inventory, but: str) -> Iterator[None]:
+    """The state with the nodes that were promised to pods, except one."""
+    pods = [pod for key, pod in cluster.pods.items() if key != but and unpromised(pod) is not pod]
+    for pod in pods:
+        cluster.state.pod_seen(pod)
+    try:
+        yield
+    finally:
+        for pod in pods:
+            cluster.state.pod_seen(unpromised(pod))
 
 
 def moment_of(cluster: Inventory) -> float:
@@ -222,6 +220,6 @@ def _holds(cluster: Inventory, core: Core) -> Iterator[Hold]:
 def _gangs(core: Core, cluster: Inventory) -> dict[str, str]:
     return {
         pod.metadata.key: shown(gang)
-        for pod in sorted(_pods(cluster), key=lambda pod: pod.metadata.key)
+        for pod in sorted(cluster.pods.values(), key=lambda pod: pod.metadata.key)
         if (gang := core.report.gang_of(pod))
     }

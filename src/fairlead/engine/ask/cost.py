@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from fairlead.engine.ask.cluster_plan import identified
 from fairlead.engine.ask.inventory import Inventory
 from fairlead.engine.ask.policy_groups import group_index
 from fairlead.engine.snapshot.nodes import CPU_ROW, MEMORY_ROW
@@ -268,7 +267,7 @@ class _Sharing:
             if find(node) not in volatile:
                 continue
             for placed in self.cluster.snapshot.pods_on(self.cluster.snapshot.nodes.slot(node)):
-                grouped = index.get(identified(placed.pod).metadata.uid)
+                grouped = index.get(placed.pod.metadata.uid)
                 if grouped is None or grouped.policy.name != policy.name:
                     continue
                 asked = dict(placed.usage.amounts)

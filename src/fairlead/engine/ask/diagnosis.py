@@ -216,7 +216,7 @@ class Diagnostician:
     @cached_property
     def state(self) -> State:
         """All there is, before anything is planned."""
-        return cluster_plan.whole_state(self.cluster, self.now)
+        return cluster_plan.whole_state(self.cluster)
 
     @cached_property
     def ranking(self) -> Ranking:
@@ -327,7 +327,7 @@ class Diagnostician:
             return Cause("not-tried", f"it would go to {binds[key]} now; the scheduler has not placed it yet")
         if KEPT in told:
             return Cause("reserved", told)
-        if loose_terms.NAME in core.report.held_by(_uid(pod)):
+        if loose_terms.NAME in core.report.held_by(pod.metadata.uid):
             return Cause("terms", told)
         policy = self._by_policy(pod, told)
         if policy is not None:
@@ -354,7 +354,7 @@ class Diagnostician:
         if sent is None:
             return None
         name = sent.policy.name
-        words = self.state.book.words(_uid(pod))
+        words = self.state.book.words(pod.metadata.uid)
         if sent.choice.tier is None:
             return Cause("policy-full", words or f"policy {name}: every tier has reached its max")
         tier = sent.policy.spec.tiers[sent.choice.tier].name
@@ -413,7 +413,7 @@ class Diagnostician:
             sent.slot,
             tier,
             sent.choice.why,
-            self.state.book.words(_uid(pod)),
+            self.state.book.words(pod.metadata.uid),
             tuple((name, mark.until.timestamp(), mark.reason) for name, mark in sorted(marks.items())),
         )
 
@@ -461,13 +461,13 @@ class Diagnostician:
     def _gang(self, pod: Pod) -> Gang | None:
         if not self.ours(pod):
             return None
-        name = self.state.gangs.name_of(_uid(pod))
+        name = self.state.gangs.name_of(pod.metadata.uid)
         return self.state.gangs.get(name) if name else None
 
     def _sent(self, pod: Pod) -> Sent | None:
         if not self.cluster.policies:
             return None
-        return self.state.book.sent.get(_uid(pod))
+        return self.state.book.sent.get(pod.metadata.uid)
 
     def _told(self, pod: Pod, explanation: Explanation | None) -> str:
         """The rules' sentence on a pod as its policy has it; "" where it fits."""
@@ -488,9 +488,10 @@ class Diagnostician:
         """Where the pod would be placed if it were to be now."""
         snapshot = self.cluster.snapshot
         key = pod.metadata.key
+        planned = cluster_plan.sent(self.cluster, pod) if self.cluster.policies else pod
         placed = snapshot.forget(key) if snapshot.placed(key) is not None else None
         try:
-            slot = self.ranking.choose(snapshot.class_of(cluster_plan.sent(self.cluster, pod)))
+            slot = self.ranking.choose(snapshot.class_of(planned))
             return snapshot.nodes.name(slot) if slot >= 0 else ""
         finally:
             if placed is not None:
@@ -571,10 +572,6 @@ def _state_of(pod: Pod) -> tuple[str, float | None]:
 def _promised(pod: Pod) -> Cause:
     node = pod.status.nominated_node_name
     return Cause("victims", f"it was promised node {node}, which pods have to leave")
-
-
-def _uid(pod: Pod) -> str:
-    return cluster_plan.identified(pod).metadata.uid
 
 
 def _created(pod: Pod) -> float:

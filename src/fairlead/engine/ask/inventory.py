@@ -10,11 +10,12 @@ from typing import Any, Self
 import msgspec
 
 from fairlead.engine.ask import objects as reading
+from fairlead.engine.core.state import State
 from fairlead.engine.planning.priority import ANNOTATION, Priority, priority_of
 from fairlead.engine.planning.settings import Settings
-from fairlead.engine.snapshot.snapshot import Snapshot
 from fairlead.errors import BadInput, BadObject
 from fairlead.kube.meta import Object
+from fairlead.kube.node import Node
 from fairlead.kube.pod import Pod
 from fairlead.kube.workloads import PodDisruptionBudget, PriorityClass
 
@@ -22,13 +23,18 @@ from fairlead.kube.workloads import PodDisruptionBudget, PriorityClass
 class Inventory:
     """A cluster's objects at one instant, made by `from_objects`.
 
-    Invariant: every pod in `pods` can be made sense of; the others are in `broken`, with what is wrong.
+    `state` is what a scheduler would know of them before it decides anything, with every pod that waits as
+    its own, whichever scheduler that names, and no node promised to any; `snapshot` is its columns.
+
+    Invariant: every pod in `pods` can be made sense of; the others are in `broken`, with what is wrong. No
+    answer leaves a trace in `state`.
     """
 
     def __init__(self, settings: Settings) -> None:
         """An empty cluster; use `from_objects`."""
         self.settings = settings
-        self.snapshot = Snapshot(capacity=settings.capacity, scheduler_names=settings.scheduler_names)
+        self.state = State(msgspec.structs.replace(settings, namespaces=()), any_scheduler=True)
+        self.snapshot = self.state.snapshot
         # All pods by namespace/name, in the order they came, those without a node and the finished too.
         self.pods: dict[str, Pod] = {}
         # Pods that cannot be made sense of: they are held, everything else goes on.
@@ -202,7 +208,10 @@ class Inventory:
             else:
                 self._unnamed.append(typed)
             return
-        self.snapshot.put(kind, typed)
+        if isinstance(typed, Node):
+            self.state.room.put_node(typed)  # which raises, where `seen` would only take note
+        else:
+            self.state.seen(kind, typed)
         self.objects.append((kind, typed))
         if isinstance(typed, PodDisruptionBudget):
             self.budgets.append(typed)
@@ -214,23 +223,31 @@ class Inventory:
         for pod in self._unnamed:
             named = reading.with_name(pod, self.pods)
             self.pods[named.metadata.key] = named
+        taken: dict[str, None] = {}
         for key, given in list(self.pods.items()):
+            pod = reading.with_priority(given, self.priority_classes)
+            known = reading.identified(pod, taken)
+            taken[known.metadata.uid] = None
             try:
-                pod = reading.with_priority(given, self.priority_classes)
-                self.snapshot.put_pod(pod, priority=self.priority(pod).value)
-                # Reads pods without a node too, so that no later step meets a broken one.
-                self.snapshot.class_of(pod)
+                if not pod.spec.node_name or pod.terminal:
+                    # A state reads these only when it plans them, and no later step may meet a broken one.
+                    self.snapshot.class_of(pod)
+                self.state.pod_seen(reading.unpromised(known))
+                if f"Pod {key}" in self.state.unusable:
+                    self.snapshot.class_of(pod)  # which raises what is wrong
             except BadObject as error:
                 del self.pods[key]
+                self.state.pod_gone(key, known.metadata.uid)
                 self._break(given, error)
             else:
-                self.pods[key] = pod
+                self.pods[key] = known
 
     def _break(self, remains: Pod, error: BadObject) -> None:
         key = f"{remains.metadata.namespace}/{remains.metadata.name or remains.metadata.generate_name}"
         spellings = itertools.chain([key], (f"{key} ({number})" for number in itertools.count(2)))
         self.broken[next(spelling for spelling in spellings if spelling not in self.broken)] = error
         self.remains.append((remains, str(error)))
+        self.state.pod_unread(remains, str(error))
 
     def priority(self, pod: Pod) -> Priority:
         """The priority that counts."""

@@ -212,6 +212,23 @@ def with_name(pod: Pod, taken: Container[str]) -> Pod:
     raise AssertionError("unreachable")
 
 
+def identified(pod: Pod, taken: Container[str]) -> Pod:
+    """A pod with a UID that no other has; in a file it may have none, and its name is as good."""
+    uid = pod.metadata.uid or pod.metadata.key
+    while uid in taken:
+        uid = f"{uid} of {pod.metadata.key}"
+    if uid == pod.metadata.uid:
+        return pod
+    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, uid=uid))
+
+
+def unpromised(pod: Pod) -> Pod:
+    """A pod as if no node had been promised to it."""
+    if not pod.status.nominated_node_name or pod.spec.node_name:
+        return pod
+    return msgspec.structs.replace(pod, status=msgspec.structs.replace(pod.status, nominated_node_name=""))
+
+
 def with_priority(pod: Pod, classes: Mapping[str, PriorityClass]) -> Pod:
     """The pod with the number that its priority class, or the default one, stands for."""
     if pod.spec.priority is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fairlead.engine.ask.cluster_plan import identified
 from fairlead.engine.ask.inventory import Inventory
 from fairlead.kube.workloads import Job, PodDisruptionBudget, Workload
 from fairlead.policy.groups.index import GroupIndex
@@ -28,7 +27,7 @@ def group_index(cluster: Inventory) -> GroupIndex:
     policies = Policies(read_policies(cluster.policies), EXEMPT)
     if len(policies):
         index.use(policies, tuple)
-        for pod in map(identified, cluster.pods.values()):
+        for pod in cluster.pods.values():
             index.pod(pod.metadata.uid, facts_of(pod))
     return index
 
