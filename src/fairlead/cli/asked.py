@@ -6,6 +6,7 @@ State comes from files, or live from the context of a kubeconfig, as kubectl tak
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -150,6 +151,8 @@ def show(source: Source, ask: Callable[[], Any], view: Callable[[Any], None], *,
     """
     if watch and not source.live:
         raise BadInput("--watch is for a live cluster; files do not change")
+    # What is read stays until it was shown: to look through it for garbage would take as long as to read it.
+    gc.disable()
     try:
         while True:
             found = ask()
@@ -161,6 +164,8 @@ def show(source: Source, ask: Callable[[], Any], view: Callable[[Any], None], *,
                 view(found)
             if not watch:
                 return
+            del found
+            gc.collect()
             time.sleep(_WATCH_S)
             if not sys.stdout.isatty():
                 click.echo("---")

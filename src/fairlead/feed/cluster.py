@@ -10,22 +10,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Self
+from typing import Self
 
 from fairlead.client.api import Client
 from fairlead.client.clock import WALL_CLOCK
 from fairlead.client.discovery import served
 from fairlead.engine.ask import cluster as asked
 from fairlead.engine.ask.schedulers import LEASE_NAMESPACES
-from fairlead.engine.core.events import Seen
+from fairlead.engine.core.events import Event, Seen
 from fairlead.engine.core.kinds import KINDS
 from fairlead.engine.gangs.membership import gang_of
 from fairlead.engine.planning.settings import Settings
-from fairlead.errors import ApiError, Unreachable
-from fairlead.feed.cluster_read import ClusterRead, Progress, Query, read_cluster
+from fairlead.errors import ApiError, Gone, Unreachable
+from fairlead.feed.cluster_read import Progress, Query, read_cluster
 from fairlead.feed.scales import Scales
 from fairlead.feed.sources import sources
-from fairlead.kube.pod import Pod
+from fairlead.kube.meta import Object
 from fairlead.kube.resources import Resource, known
 from fairlead.policy.names import POLICIES
 
@@ -94,12 +94,20 @@ class Cluster(asked.Cluster):
         settings = settings or Settings()
         resources = await _first_answer(client)
         queries = [*queries_of(resources, system_namespace), *(more(resources) if more is not None else ())]
-        read_at = WALL_CLOCK.wall().timestamp()
-        read = await read_cluster(client, queries, own=own, progress=progress)
-        await _custom_owners(client, read, settings)
-        return cls.from_typed(
-            read.typed, read.plain, read.spoiled, read.unread, read_at=read_at, settings=settings
-        )
+        for paged in (True, False):
+            cluster = cls.begin(settings, read_at=WALL_CLOCK.wall().timestamp())
+            try:
+                read = await read_cluster(
+                    client, queries, own=own, progress=progress, take=cluster.take, paged=paged
+                )
+                break
+            except Gone:
+                if not paged:
+                    raise
+        for kind, owner in await _custom_owners(client, cluster, settings):
+            cluster.take(kind, owner)
+        cluster.complete(read.plain, read.spoiled, read.unread)
+        return cluster
 
 
 def queries_of(served_resources: Iterable[Resource], system_namespace: str) -> list[Query]:
@@ -127,14 +135,16 @@ async def _first_answer(client: Client) -> tuple[Resource, ...]:
     return await served(client)
 
 
-async def _custom_owners(client: Client, read: ClusterRead, settings: Settings) -> None:
-    """Read the scales that tell how large gangs of custom owners are to become, as the scheduler does."""
-    members: list[Any] = [
-        Seen("Pod", thing)
-        for _, thing in read.typed
-        if isinstance(thing, Pod) and not thing.spec.node_name and gang_of(thing.metadata, thing.spec)
+async def _custom_owners(
+    client: Client, cluster: asked.Cluster, settings: Settings
+) -> list[tuple[str, Object]]:
+    """The scales that tell how large gangs of custom owners are to become, as the scheduler reads them."""
+    members: list[Event] = [
+        Seen("Pod", pod)
+        for pod in cluster.pods.values()
+        if not pod.spec.node_name and gang_of(pod.metadata, pod.spec)
     ]
-    if members:
-        scales = Scales(client, lambda pod: pod.spec.scheduler_name in settings.scheduler_names, WALL_CLOCK)
-        events = await scales.before(members)
-        read.typed += ((event.kind, event.object) for event in events if isinstance(event, Seen))
+    if not members:
+        return []
+    scales = Scales(client, lambda pod: pod.spec.scheduler_name in settings.scheduler_names, WALL_CLOCK)
+    return [(one.kind, one.object) for one in await scales.before(members) if isinstance(one, Seen)]

@@ -25,10 +25,15 @@ from fairlead.kube.decode import decoder
 from fairlead.kube.meta import Object
 from fairlead.kube.resources import Resource
 
+Take = Callable[[str, Object], None]
+"""Receives each object, with its kind, as soon as it is decoded."""
+
 Progress = Callable[[int], None]
 """Receives how many objects have been read so far, page by page."""
 
 _UNREADABLE = (403, 404, 405)
+# Objects that are taken in one go: in between, the next page is asked for, and the server makes it meanwhile.
+_AT_ONCE = 100
 _decoder = functools.cache(decoder)
 
 
@@ -64,14 +69,24 @@ class ClusterRead:
 
 
 async def read_cluster(
-    client: Client, queries: Iterable[Query], *, own: str = "", progress: Progress | None = None
+    client: Client,
+    queries: Iterable[Query],
+    *,
+    own: str = "",
+    progress: Progress | None = None,
+    take: Take | None = None,
+    paged: bool = True,
 ) -> ClusterRead:
     """Read all that is asked for, in one round. `own`: the namespace that is read where all may not be.
+
+    With `take`, typed objects are handed over as they come, kinds in any order, and are not kept in `typed`.
+    A list that changed for so long that its next page was compacted away is read again in one piece; where
+    part of it was handed over already, Gone is raised instead: begin again, not `paged`.
 
     Cancelled half-way, nothing is left behind. Raises what keeps everything from being read (Unreachable, an
     ApiError that is no missing right).
     """
-    reading = _Reading(client, own, progress)
+    reading = _Reading(client, own, progress, take, (PAGE if paged else 0))
     parts: list[ClusterRead] = []
     try:
         async with asyncio.TaskGroup() as group:
@@ -93,8 +108,12 @@ async def read_cluster(
 class _Reading:
     """One round of reading, and how far it is."""
 
-    def __init__(self, client: Client, own: str, progress: Progress | None) -> None:
+    def __init__(
+        self, client: Client, own: str, progress: Progress | None, take: Take | None, size: int
+    ) -> None:
         self._client = client
+        self._hand_over = take
+        self._size = size
         self._own = own
         self._progress = progress
         self._read = 0
@@ -123,48 +142,59 @@ class _Reading:
             into.unread[query.called] = f"only those of namespace {self._own} were read: {refused}"
 
     async def _list(self, query: Query, namespace: str | None, into: ClusterRead) -> None:
-        """Page by page; a list whose next page was compacted away is read again in one piece."""
-        for size in (PAGE, 0):
+        """Page by page, the next one under way while one is taken in."""
+        for size in (self._size, 0):
             at = len(into.typed), len(into.plain), len(into.spoiled)
             counted = 0
+            pages = self._client.pages(
+                query.resource, namespace, fields=query.fields, labels=query.labels, page=size
+            )
+            following = asyncio.ensure_future(anext(pages, None))
             try:
-                pages = self._client.pages(
-                    query.resource, namespace, fields=query.fields, labels=query.labels, page=size
-                )
-                async for page in pages:
-                    for item in page.items:
-                        _take(query, bytes(item), into)
+                while (page := await following) is not None:
+                    following = asyncio.ensure_future(anext(pages, None))
+                    for start in range(0, len(page.items), _AT_ONCE):
+                        await asyncio.sleep(0)
+                        for item in page.items[start : start + _AT_ONCE]:
+                            self._take(query, bytes(item), into)
                     counted += len(page.items)
                     self._count(len(page.items))
                 return
             except Gone:
-                if not size:
+                if not size or self._hand_over is not None:
                     raise
                 del into.typed[at[0] :], into.plain[at[1] :], into.spoiled[at[2] :]
                 self._read -= counted
+            finally:
+                following.cancel()
+                await asyncio.gather(following, return_exceptions=True)
+                await pages.aclose()
 
     def _count(self, number: int) -> None:
         self._read += number
         if self._progress is not None:
             self._progress(self._read)
 
-
-def _take(query: Query, data: bytes, into: ClusterRead) -> None:
-    resource = query.resource
-    if query.kind is None:
-        said = {"apiVersion": resource.api_version, "kind": resource.kind}
-        into.plain.append({**said, **plain(data)})
-        return
-    try:
-        thing = _decoder(query.kind)(data)
-    except (BadObject, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        metadata = salvage(data)
-        bad = error if isinstance(error, BadObject) else BadObject(resource.kind, "", str(error))
-        named = BadObject(f"{resource.kind} {metadata.key}", bad.field, bad.problem)
+    def _take(self, query: Query, data: bytes, into: ClusterRead) -> None:
+        resource = query.resource
+        if query.kind is None:
+            said = {"apiVersion": resource.api_version, "kind": resource.kind}
+            into.plain.append({**said, **plain(data)})
+            return
         try:
-            whole = plain(data)
-        except BadObject:
-            whole = {"metadata": {"name": metadata.name, "namespace": metadata.namespace}}
-        into.spoiled.append(({**whole, "kind": resource.kind}, named))
-        return
-    into.typed.append((resource.kind, trimmed(as_listed(resource, thing))))
+            thing = _decoder(query.kind)(data)
+        except (BadObject, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            metadata = salvage(data)
+            bad = error if isinstance(error, BadObject) else BadObject(resource.kind, "", str(error))
+            named = BadObject(f"{resource.kind} {metadata.key}", bad.field, bad.problem)
+            try:
+                whole = plain(data)
+            except BadObject:
+                whole = {"metadata": {"name": metadata.name, "namespace": metadata.namespace}}
+            into.spoiled.append(({**whole, "kind": resource.kind}, named))
+            return
+        found = trimmed(as_listed(resource, thing))
+        if self._hand_over is not None:
+            self._hand_over(resource.kind, found)
+        else:
+            into.typed.append((resource.kind, found))

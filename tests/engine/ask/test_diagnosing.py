@@ -8,6 +8,7 @@ import pytest
 
 from fairlead import Cluster
 from fairlead.engine.ask.diagnosis import CAUSES
+from fairlead.engine.ask.objects import read
 from fairlead.engine.planning.settings import Settings
 from fairlead.engine.rules import ORDER
 from support.policies import plain_policy
@@ -406,6 +407,15 @@ def test_every_rule_has_a_case() -> None:
     assert {rule.name for rule in ORDER} - {case.rule for case in CASES.values()} == without
 
 
+def live(objects: list[dict[str, Any]], unread: dict[str, str]) -> Cluster:
+    """A cluster as an API server has it: what is not in it is not there."""
+    cluster = Cluster.begin(read_at=NOW)
+    for kind, thing in filter(None, map(read, objects)):
+        cluster.take(kind, thing)
+    cluster.complete(unread=unread)
+    return cluster
+
+
 def test_a_pod_that_makes_no_sense_is_named_with_its_field() -> None:
     found = Cluster.from_objects([node("n"), pod("x", "-1")]).diagnose("default/x")
     assert (found.state, found.cause.code if found.cause else "") == ("unusable", "unusable")
@@ -413,15 +423,13 @@ def test_a_pod_that_makes_no_sense_is_named_with_its_field() -> None:
 
 
 def test_a_cluster_without_nodes_is_called_that() -> None:
-    things = [("Pod", Cluster.from_objects([pod("x")]).pods["default/x"])]
-    found = Cluster.from_typed(things, unread={"Lease": "?"}).diagnose("x")
+    found = live([pod("x")], unread={"Lease": "?"}).diagnose("x")
     assert found.cause is not None
     assert (found.cause.code, found.cause.text) == ("no-nodes", "there are no nodes")
 
 
 def test_a_kind_that_may_not_be_read_is_named_instead_of_a_false_cause() -> None:
-    things = [("Pod", Cluster.from_objects([pod("x")]).pods["default/x"])]
-    found = Cluster.from_typed(things, unread={"Node": "nodes is forbidden"}).diagnose("x")
+    found = live([pod("x")], unread={"Node": "nodes is forbidden", "Lease": "?"}).diagnose("x")
     assert found.headline == "default/x is pending: why cannot be known: Nodes: nodes is forbidden"
 
 

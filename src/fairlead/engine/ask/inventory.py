@@ -56,6 +56,9 @@ class Inventory:
         # The lease that our own scheduler is elected by.
         self.scheduler_lease = "fairlead-scheduler"
         self._whole = False
+        # Pods that the state knows, by key; those of files with UIDs that were made up for them.
+        self._taken: dict[str, None] = {}
+        self._uids: dict[str, None] = {}
         self._unnamed: list[Pod] = []
 
     @classmethod
@@ -85,44 +88,52 @@ class Inventory:
         return cluster
 
     @classmethod
-    def from_typed(
-        cls,
-        typed: Iterable[tuple[str, Object]],
-        plain: Iterable[dict[str, Any]] = (),
-        spoiled: Iterable[tuple[dict[str, Any], BadObject]] = (),
-        unread: Mapping[str, str] | None = None,
-        *,
-        read_at: float | None = None,
-        settings: Settings | None = None,
-    ) -> Self:
-        """A cluster from objects as an API server has them, by kind: what is not in it does not exist there.
+    def begin(cls, settings: Settings | None = None, *, read_at: float | None = None) -> Self:
+        """A cluster to be filled with objects as an API server has them: `take` each, then `complete` it.
 
-        `typed` are of the kinds that the engine reads, `plain` PlacementPolicies and others. What cannot be
-        used spoils nothing else: pods are held, the rest is found in `unread`, where `unread` is what could
-        not be read.
+        What is not in it does not exist there. What cannot be used spoils nothing else: pods are held, the
+        rest is found in `unread`.
         """
         cluster = cls(settings or Settings())
         cluster.read_at, cluster._whole = read_at, True
-        cluster.unread.update(unread or {})
-        for kind, thing in typed:
-            try:
-                cluster._put(kind, thing)
-            except BadObject as error:
-                cluster.unread.setdefault(kind, f"one cannot be used: {error}")
+        return cluster
+
+    def take(self, kind: str, thing: Object) -> None:
+        """Take in an object of a kind that the engine reads; kinds may come in any order."""
+        try:
+            self._put(kind, thing)
+            if (
+                isinstance(thing, Pod)
+                and thing.spec.node_name
+                and ANNOTATION not in thing.metadata.annotations
+            ):
+                self._place(thing.metadata.key, thing)
+        except BadObject as error:
+            self.unread.setdefault(kind, f"one cannot be used: {error}")
+
+    def complete(
+        self,
+        plain: Iterable[dict[str, Any]] = (),
+        spoiled: Iterable[tuple[dict[str, Any], BadObject]] = (),
+        unread: Mapping[str, str] | None = None,
+    ) -> None:
+        """That was all: with it come PlacementPolicies and others as plain data, what could not be decoded,
+        and the kinds that could not be read.
+        """
+        self.unread = {**(unread or {}), **self.unread}
         for remains, bad in spoiled:
             if remains["kind"] == "Pod":
-                cluster._break(reading.remains(remains), bad)
+                self._break(reading.remains(remains), bad)
             else:
-                cluster.unread.setdefault(remains["kind"], f"one cannot be used: {bad}")
+                self.unread.setdefault(remains["kind"], f"one cannot be used: {bad}")
         for each in plain:
             if not reading.is_policy(each):
-                cluster.others.append(each)
+                self.others.append(each)
             elif problem := reading.policy_problem(each):
-                cluster.unread.setdefault("PlacementPolicy", f"one is left out: {problem}")
+                self.unread.setdefault("PlacementPolicy", f"one is left out: {problem}")
             else:
-                cluster.policies.append(each)
-        cluster._fill()
-        return cluster
+                self.policies.append(each)
+        self._fill()
 
     def lacks(self, kind: str) -> str:
         """Why it cannot be known which objects of a kind there are; "" where it can.
@@ -219,28 +230,35 @@ class Inventory:
             self.priority_classes[typed.metadata.name] = typed
 
     def _fill(self) -> None:
-        """Place the pods, now that everything they may refer to is there."""
+        """Take in the pods that are left, now that everything they may refer to is there."""
         for pod in self._unnamed:
             named = reading.with_name(pod, self.pods)
             self.pods[named.metadata.key] = named
-        taken: dict[str, None] = {}
-        for key, given in list(self.pods.items()):
-            pod = reading.with_priority(given, self.priority_classes)
-            known = reading.identified(pod, taken)
-            taken[known.metadata.uid] = None
-            try:
-                if not pod.spec.node_name or pod.terminal:
-                    # A state reads these only when it plans them, and no later step may meet a broken one.
-                    self.snapshot.class_of(pod)
-                self.state.pod_seen(reading.unpromised(known))
-                if f"Pod {key}" in self.state.unusable:
-                    self.snapshot.class_of(pod)  # which raises what is wrong
-            except BadObject as error:
-                del self.pods[key]
-                self.state.pod_gone(key, known.metadata.uid)
-                self._break(given, error)
-            else:
-                self.pods[key] = known
+        for key, pod in list(self.pods.items()):
+            if key not in self._taken:
+                self._place(key, pod)
+
+    def _place(self, key: str, given: Pod) -> None:
+        """Let the state know of a pod, or break it."""
+        pod = reading.with_priority(given, self.priority_classes)
+        known = pod
+        if not self._whole:
+            known = reading.identified(pod, self._uids)
+            self._uids[known.metadata.uid] = None
+        self._taken[key] = None
+        try:
+            if not pod.spec.node_name or pod.terminal:
+                # A state reads these only when it plans them, and no later step may meet a broken one.
+                self.snapshot.class_of(pod)
+            self.state.pod_seen(reading.unpromised(known))
+            if f"Pod {key}" in self.state.unusable:
+                self.snapshot.class_of(pod)  # which raises what is wrong
+        except BadObject as error:
+            del self.pods[key]
+            self.state.pod_gone(key, known.metadata.uid)
+            self._break(given, error)
+        else:
+            self.pods[key] = known
 
     def _break(self, remains: Pod, error: BadObject) -> None:
         key = f"{remains.metadata.namespace}/{remains.metadata.name or remains.metadata.generate_name}"
