@@ -25,13 +25,14 @@ from support.cluster import Cluster, Host
 from support.command import run_command, start_command
 from support.door import kubeconfig_of
 from support.forbidding import forbidding
-from support.manifests import deployment
+from support.manifests import deployment, scheduled_pod
 from support.pauses import pause
 from support.policies import add_policy, plain_policy, serve_policies
 from support.rig import programs
 from support.scheduler import SchedulerProcess
 from support.wire import PATIENCE_S
 
+ROOT = Path(__file__).resolve().parents[2]
 ZONE = "topology.kubernetes.io/zone"
 Manifest = dict[str, Any]
 
@@ -621,6 +622,40 @@ def test_a_user_of_one_namespace_gets_what_can_be_known(real_host: Host, tmp_pat
         assert first.startswith(f"{cluster.namespace}/web is pending: why cannot be known: Nodes: ")
         assert f'User "{user}" cannot list resource "nodes"' in first
         assert "not known: Pods: only those of namespace" in done.stdout
+    finally:
+        cluster.close()
+
+
+@pytest.mark.real
+def test_the_role_for_readers_lets_everything_be_read(real_host: Host, tmp_path: Path) -> None:
+    cluster = Cluster(real_host)
+    try:
+        serve_policies(cluster)
+        user = cluster.unique("reader")
+        role = yaml.safe_load((ROOT / "examples" / "ask" / "reader.yaml").read_text())
+        role["metadata"]["name"] = cluster.unique("reader")
+        cluster.create(role)
+        cluster.create(
+            {
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": "ClusterRoleBinding",
+                "metadata": {"name": role["metadata"]["name"]},
+                "roleRef": {
+                    "apiGroup": "rbac.authorization.k8s.io",
+                    "kind": "ClusterRole",
+                    "name": role["metadata"]["name"],
+                },
+                "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+            }
+        )
+        cluster.create(scheduled_pod("web", spec={"nodeSelector": {"no": "where"}}))
+        config = yaml.safe_load(cluster.kubeconfig.read_text())
+        config["users"][0]["user"]["as"] = user
+        file = tmp_path / "kubeconfig"
+        file.write_text(yaml.safe_dump(config))
+        for words in (("status",), ("explain", "web", "-n", cluster.namespace)):
+            done = run_command(*words, "--kubeconfig", str(file))
+            assert (done.returncode, done.stderr) == (0, "")
     finally:
         cluster.close()
 
