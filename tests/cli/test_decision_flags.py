@@ -11,7 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from fairlead.cli import burst, explain, plan, scheduler, serve
+from fairlead.cli import burst, explain, gangs, plan, queue, scheduler, serve, status
 from fairlead.errors import BadInput
 from support.units import budget, node, pod
 
@@ -27,6 +27,9 @@ DECIDES = {
     "burst": (burst.command, ["--burst-node=virtual", "--burst-value=1"]),
     "plan": (plan.command, ["-f", "-"]),
     "explain": (explain.command, ["a", "-f", "-"]),
+    "status": (status.command, ["-f", "-"]),
+    "queue": (queue.command, ["-f", "-"]),
+    "gangs": (gangs.command, ["-f", "-"]),
 }
 
 Command = tuple[click.Command, list[str]]
@@ -81,7 +84,7 @@ def test_a_selector_that_cannot_be_read_is_named_with_its_flag(named: str) -> No
     assert f"{NAMESPACES}: label selector 'team in': cannot read 'team in'" in str(done.exception)
 
 
-@pytest.mark.parametrize("named", ["scheduler", "serve", "plan", "explain"])
+@pytest.mark.parametrize("named", ["scheduler", "serve", "plan", "explain", "status", "queue", "gangs"])
 def test_a_mistake_in_the_configuration_file_is_named(named: str, config: Callable[[str], str]) -> None:
     command, arguments = DECIDES[named]
     done = CliRunner().invoke(command, [*arguments, config("capacity: shared\n")], input="{}")
