@@ -51,7 +51,8 @@ NOT_NESTED = {
     "three": governed(SPOT | {"min": 1, "max": "40%"}, DEMAND | {"min": "20%"}, BURST),
 }
 INDEPENDENT = ("percent", "limited", "falls back", *SINGLE)
-"""By which a slot's tier depends on neither the number of pods nor on what tiers hold."""
+"""By which a slot's tier depends on neither the number of pods nor on what tiers hold, as long as every tier
+takes pods: where one does not, what another holds tells whether there is room under its max."""
 POLICIES = NESTED | SINGLE | BUDGETS | NOT_NESTED
 
 NOT_RECREATED = ("batch-", "bare-")
@@ -152,7 +153,8 @@ class Agreement:
             every.remove("extender")
         if key not in self._waited:
             return [every]
-        return [every[:2], every[3:]] if self._name in INDEPENDENT else [every[:2]]
+        by_slot = self._name in INDEPENDENT and not (self._name == "limited" and key in self._short)
+        return [every[:2], every[3:]] if by_slot else [every[:2]]
 
     def _is_exact(self, key: GroupKey) -> bool:
         """Whether the slots of a group alone say which tiers it has, and the pods of the highest go first."""

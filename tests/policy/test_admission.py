@@ -197,6 +197,17 @@ class TestPodsThatCannotBeDeletedToTryAgain:
         found = affinity(given_to(a_pod(), place=placing(0, firm=True), workload=JOB))
         assert found == {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [IN_SPOT]}]}}
 
+    @pytest.mark.parametrize("at", [0, 1])
+    def test_a_single_replica_goes_to_the_tiers_that_are_named_for_it_alone(self, at: int) -> None:
+        wish = {"tier": "on-demand", "else": "spot"}
+        governing = policy("web", SPOT, ON_DEMAND, {"name": "burst"}, singleReplica=wish)
+        found = affinity(given_to(a_pod(), governing, placing(at, slot=1), workload=BARE))
+        own = [IN_SPOT, IN_ON_DEMAND]
+        assert found[REQUIRED]["nodeSelectorTerms"] == [
+            {"matchExpressions": [own[at]]},
+            {"matchExpressions": [own[1 - at]]},
+        ]
+
     def test_they_tolerate_what_further_tiers_ask_for(self) -> None:
         tainted = ON_DEMAND | {"tolerations": [{"key": "safe", "operator": "Exists"}]}
         found = given_to(a_pod(), policy("web", SPOT, tainted), workload=JOB)

@@ -131,11 +131,13 @@ class History:
             self._nodes_changed()
 
     def _mark(self, which: int, number: int) -> None:
-        tier = self.policy.spec.tiers[which % len(self.policy.spec.tiers)].name
+        """Mark a tier, or end its mark: a tier that takes no pods keeps it, as nothing would end it there."""
+        at = which % len(self.policy.spec.tiers)
+        tier = self.policy.spec.tiers[at].name
         before = self.marks
         if self.marks.get(tier) is None:
             self.marks = self.marks.failed(tier, self.now, reason="it took no pods")
-        else:
+        elif self._nodes is not None and self._nodes.schedulable[at]:
             self.marks = self.marks.cleared(tier)
         if self.marks is not before:
             self._everywhere(lambda one: one.mark(self.marks))

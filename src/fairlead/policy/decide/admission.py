@@ -11,7 +11,7 @@ to all further tiers from the start, and prefer their own.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from fairlead.errors import BadObject
@@ -75,7 +75,7 @@ def patched(
     spec_tiers = policy.spec.tiers
     allowed = [] if own is None else [own]
     if own is not None and not placing.choice.firm and (workload.job or not workload.recreated):
-        allowed += range(own + 1, len(spec_tiers))
+        allowed += _further(policy, placing, workload)
     if placing.choice.either and placing.choice.own is not None:
         allowed = [placing.choice.own, *(index for index in allowed if index != placing.choice.own)]
     if spec.get("schedulerName", "default-scheduler") not in ours:
@@ -88,6 +88,20 @@ def patched(
     if any(tier.exclusive for tier in tiers):
         have_alone(spec, metadata, called)
     return found
+
+
+def _further(policy: PlacementPolicy, placing: Placing, workload: Workload) -> Iterable[int]:
+    """The tiers that a pod may go to beside its own, when no other door can send it there later.
+
+    A single replica's are those that its policy names for single replicas, and no others.
+    """
+    own, wish = placing.choice.tier, policy.spec.single
+    assert own is not None
+    by_workload = policy.spec.group_by == "workload"
+    if wish is None or not workload.is_single(placing.slot if by_workload else None):
+        return range(own + 1, len(policy.spec.tiers))
+    named = (wish.tier, wish.otherwise)
+    return [at for at, tier in enumerate(policy.spec.tiers) if tier.name in named and at != own]
 
 
 def warnings_of(pod: dict[str, Any], policy: PlacementPolicy, placing: Placing) -> tuple[str, ...]:
