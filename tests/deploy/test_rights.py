@@ -5,8 +5,11 @@ The API server here cannot stream lists, as older ones cannot, so that both list
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import random
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -286,11 +289,25 @@ def bound(cluster: Shipped, namespace: str, made: list[Obj]) -> bool:
     return all(nodes.get(one["metadata"]["name"]) for one in made)
 
 
+def ask(cluster: Shipped, namespace: str) -> None:
+    """A caller asks for a pod's place in the queue, and is told, or why not."""
+    url = cluster.schedulers[-1].wait_for("listening")[0]["url"]
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/default/token"
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    cluster.wait(partial(works, partial(cluster.plane.api.create, path, request)), "the account to be there")
+    token = cluster.plane.api.create(path, request)["status"]["token"]
+    asked = urllib.request.Request(f"{url}/queue/{namespace}/any")
+    asked.add_header("Authorization", f"Bearer {token}")
+    with contextlib.suppress(urllib.error.HTTPError):
+        urllib.request.urlopen(asked).close()
+
+
 def nothing(cluster: Shipped, namespace: str) -> None:
     """Starting is enough."""
 
 
 Deed = Callable[[Shipped, str], None]
+LISTENING = ("--listen=127.0.0.1:0",)
 TWO_AT_ONCE = ("--leader-elect=false",)
 FROM_FILE = (f"--policies={Path(__file__).with_name('policy-of-a-file.yaml')}",)
 
@@ -313,6 +330,8 @@ DEEDS: dict[Right, tuple[Deed, tuple[str, ...]]] = {
     Right("", "persistentvolumes", "patch"): (claim, ()),
     Right("*", "*/scale", "get"): (own, ()),
     Right("", "pods", "get"): (many, TWO_AT_ONCE),
+    Right("authentication.k8s.io", "tokenreviews", "create"): (ask, LISTENING),
+    Right("authorization.k8s.io", "subjectaccessreviews", "create"): (ask, LISTENING),
     Right("coordination.k8s.io", "leases", "get"): (nothing, ()),
     Right("coordination.k8s.io", "leases", "create"): (nothing, ()),
     Right("coordination.k8s.io", "leases", "update"): (nothing, ()),

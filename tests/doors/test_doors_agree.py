@@ -76,7 +76,7 @@ class Agreement:
     * What the extender wrote on its pods it may rewrite: a pod that is in another tier than its slot's is
       given a slot of its own tier as soon as one is free.
     * While a tier is lost and another is marked that has room, only the extender sees that room: it sends
-      pods there that admission and scheduler send on, or hold.
+      pods there that admission and scheduler send on, or hold, as far as admission left that open.
     """
 
     def __init__(self, name: str, *, embedded: bool = False) -> None:
@@ -120,7 +120,7 @@ class Agreement:
         at_once = any(name.startswith(NOT_RECREATED) for name in answers["webhook"])
         if waits and (at_once or self._name == "preferred"):
             self._waited.add(key)
-        for names in self._alike(key):
+        for names in self._alike(key, at_once=at_once):
             first = answers[names[0]]
             for name in names[1:]:
                 assert (name, answers[name]) == (name, first), (
@@ -146,15 +146,17 @@ class Agreement:
             if not key.alone and all(answer.node for answer in found.values()):
                 assert (one.name, stands[key]) == (one.name, found), f"the rebalancer has {key} otherwise"
 
-    def _alike(self, key: GroupKey) -> list[list[str]]:
-        """The doors that must say the same of a group."""
+    def _alike(self, key: GroupKey, *, at_once: bool) -> list[list[str]]:
+        """The doors that must say the same of a group; `at_once`: its pods have further tiers."""
         every = [one.name for one in self.universes]
-        if key in self._apart:
-            every.remove("extender")
-        if key not in self._waited:
-            return [every]
         by_slot = self._name in INDEPENDENT and not (self._name == "limited" and key in self._short)
-        return [every[:2], every[3:]] if by_slot else [every[:2]]
+        alike = [every]
+        if key in self._waited:
+            alike = [every[:2], every[3:]] if by_slot else [every[:2]]
+        apart = set[str]()
+        if key in self._apart:
+            apart = {"extender", "webhook and extender"} if at_once else {"extender"}
+        return [left for names in alike if (left := [name for name in names if name not in apart])]
 
     def _is_exact(self, key: GroupKey) -> bool:
         """Whether the slots of a group alone say which tiers it has, and the pods of the highest go first."""

@@ -23,6 +23,7 @@ from fairlead.errors import BadInput, Missing
 if TYPE_CHECKING:
     from fairlead.client.config import Target
     from fairlead.client.connection import Connection
+    from fairlead.client.leader_queue import LeaderAnswer
     from fairlead.doors.scheduler.configuration import Configuration
     from fairlead.feed.cluster import Cluster, More
     from fairlead.kube.pod import Pod
@@ -79,6 +80,18 @@ class Source:
         cluster.scheduler_lease = configuration.leader_election.lease_name
         show_warnings(f"{kind}: {why}" for kind, why in sorted(cluster.unread.items()))
         return cluster, namespace
+
+    def ask_leader(self, url: str, pod: str) -> LeaderAnswer:
+        """What the scheduler at a URL has of a pod (``namespace/name``) in its queue."""
+        from fairlead.cli.cluster import call_cluster
+        from fairlead.client.leader_queue import ask_leader
+
+        namespace, _, name = pod.partition("/")
+
+        async def ask(_: Connection, target: Target) -> LeaderAnswer:
+            return await ask_leader(target, url, namespace, name)
+
+        return call_cluster(self.kubeconfig, self.context, ask)
 
     def _of_files(self, configuration: Configuration) -> Cluster:
         from fairlead.cli.state import read_objects

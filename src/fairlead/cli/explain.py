@@ -14,6 +14,7 @@ from fairlead.cli.output import show_lines, show_table, show_warnings
 from fairlead.errors import BadInput
 
 if TYPE_CHECKING:
+    from fairlead.client.leader_queue import LeaderAnswer
     from fairlead.engine.ask.diagnosis import Diagnosis
     from fairlead.engine.ask.explain import Explanation
     from fairlead.engine.ask.workloads import WorkloadView
@@ -74,11 +75,24 @@ _WANTS_NODES = ("rule", "no-nodes", "gang-room", "policy-tier", "policy-mark", "
     metavar="FILE",
     help="The node groups that an autoscaler could bring nodes of.",
 )
+@click.option(
+    "--scheduler-url",
+    default="",
+    metavar="URL",
+    help="The scheduler that leads, for its own queue: http://127.0.0.1:PORT of a kubectl port-forward.",
+)
 @watch_option
 @state_options
 @decision_options
 def command(
-    subject: str, *, namespace: str, every_node: bool, node_groups: str, watch: bool, **flags: Any
+    subject: str,
+    *,
+    namespace: str,
+    every_node: bool,
+    node_groups: str,
+    scheduler_url: str,
+    watch: bool,
+    **flags: Any,
 ) -> None:
     """Say why a pod, workload or gang has no node, the cause first, and what would help.
 
@@ -87,15 +101,22 @@ def command(
     says where else it might be. Nothing is changed.
     """
     from fairlead.cli.nodegroups.file import read_given
+    from fairlead.client.leader_queue import check_url
     from fairlead.cloud.cluster import scaling_queries
 
     source = Source.take(flags)
     groups = read_given(node_groups) if node_groups else ()
+    if scheduler_url and not source.live:
+        raise BadInput("--scheduler-url goes with a live cluster, not with files")
+    leader = check_url(scheduler_url) if scheduler_url else ""
 
     def ask() -> _Answer:
         cluster, default = source.cluster(scaling_queries)
         kind, key = _subject(subject, namespace or default)
-        return _Answer(cluster, kind, key, groups)
+        found = _Answer(cluster, kind, key, groups)
+        if leader and found.waits_for_us:
+            found.leader = source.ask_leader(leader, key)
+        return found
 
     def view(found: _Answer) -> None:
         found.show(every_node=every_node or source.output == "wide")
@@ -127,6 +148,7 @@ class _Answer:
         self.pod: Diagnosis | None = None
         self.workload: WorkloadView | None = None
         self.scaling: list[str] = []
+        self.leader: LeaderAnswer | None = None
         show_warnings(cluster.warnings())
         if kind == "Pod":
             if key in cluster.broken and cluster.read_at is None:
@@ -141,12 +163,20 @@ class _Answer:
             asked = cluster.asked
             self.workload = gang_view(asked, key) if kind == "gang" else workload_view(asked, kind, key)
 
+    @property
+    def waits_for_us(self) -> bool:
+        """Whether it is a pod that waits for our own scheduler."""
+        return self.pod is not None and self.pod.queue is not None
+
     def to_dict(self) -> dict[str, Any]:
         """As plain data."""
         if self.workload is not None:
             return self.workload.to_dict()
         assert self.pod is not None
-        return {**self.pod.to_dict(), "autoscaler": self.scaling}
+        found = {**self.pod.to_dict(), "autoscaler": self.scaling}
+        if self.leader is not None:
+            found["leaderQueue"] = self.leader.position or {"unknown": self.leader.unknown}
+        return found
 
     def show(self, *, every_node: bool) -> None:
         """In words."""
@@ -211,6 +241,10 @@ class _Answer:
             queue = found.queue
             ahead = f", after {_some(queue.ahead)}" if queue.ahead else ""
             yield "queue", f"place {queue.position}{ahead} (as planned from what was read)"
+        if self.leader is not None:
+            yield "leader", _as_the_leader_has_it(self.leader, self.cluster)
+        if found.queue is not None and found.queue.position:
+            queue = found.queue
             if queue.held_back_by:
                 yield "", f"without {_some(queue.held_back_by)} there would be room"
         explained = found.explanation
@@ -218,6 +252,22 @@ class _Answer:
             number = len(explained.feasible) + len(explained.reasons)
             best = f", {found.best} best" if found.best else ""
             yield "fits", f"on {len(explained.feasible)} of {number} nodes{best}"
+
+
+def _as_the_leader_has_it(answer: LeaderAnswer, cluster: Cluster) -> str:
+    """The leader's own queue, in words."""
+    found = answer.position
+    if found is None:
+        return f"unknown: {answer.unknown}"
+    if not found.get("position"):
+        return str(found.get("message") or "it is in no queue")
+    ahead = found.get("ahead") or []
+    said = f"place {found['position']}" + (f", after {_some(ahead)}" if ahead else "")
+    if found.get("attempts"):
+        said += f"; tried {found['attempts']} {'time' if found['attempts'] == 1 else 'times'}"
+    if found.get("retryAt"):
+        said += f", again in {max(0.0, found['retryAt'] - cluster.asked.now):.0f}s"
+    return said
 
 
 def _scheduler(cluster: Cluster, found: Diagnosis) -> str:

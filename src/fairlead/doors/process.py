@@ -110,11 +110,12 @@ class Door(ABC):
     """One way in. `run` ends after `stop` with what was under way done, or at once when cancelled.
 
     `reloads`: SIGHUP is for it. Where it is for no door of a process, it ends the process as usual.
-    `garbage`: see `Memory.set_up`; of several doors the most counts.
+    `takes_bodies`, `garbage`: see `Memory.set_up`; of several doors the most counts.
     """
 
     name: str
     reloads: bool = False
+    takes_bodies: bool = False
     garbage: int = 0
 
     def __init__(self, context: Context) -> None:
@@ -178,7 +179,7 @@ def run_doors(
             # Whichever doors a process has, it can also be the one that writes policies' statuses.
             doors = [*make(context), StatusDoor(context)]
             context.memory.set_up(
-                takes_bodies=any(True for door in doors for _ in door.routes()),
+                takes_bodies=any(door.takes_bodies for door in doors),
                 garbage=max(door.garbage for door in doors),
             )
             stopping = asyncio.Event()

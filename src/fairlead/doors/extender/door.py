@@ -66,6 +66,7 @@ class ExtenderDoor(Door):
     """See the module."""
 
     name = "extender"
+    takes_bodies = True
 
     def __init__(self, context: Context, settings: Settings) -> None:
         super().__init__(context)

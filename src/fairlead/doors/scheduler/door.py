@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
 from fairlead.client.api import Client
 from fairlead.client.election import Election, Terms
+from fairlead.doors.caller_review import CallerReview
 from fairlead.doors.leader import stand
 from fairlead.doors.process import Context, Door
 from fairlead.doors.scheduler.configuration import Configuration, read_configuration
@@ -26,8 +27,12 @@ from fairlead.doors.scheduler.metrics import Metrics
 from fairlead.doors.scheduler.session import InternalError, Session
 from fairlead.doors.tasks import beside
 from fairlead.engine.core.kinds import KINDS
+from fairlead.engine.core.report import QueuePosition
 from fairlead.feed.files import follow, stamp_of
 from fairlead.feed.sources import watched
+
+if TYPE_CHECKING:
+    from aiohttp import web
 
 _log = structlog.get_logger(__name__)
 
@@ -81,6 +86,16 @@ class SchedulerDoor(Door):
     def metrics(self) -> bytes:
         """See `Metrics`."""
         return self._metrics.text()
+
+    def routes(self) -> Iterable[web.RouteDef]:
+        """See `QueueEndpoint`."""
+        from fairlead.doors.scheduler.queue_endpoint import QueueEndpoint  # with a web server, which is a lot
+
+        return QueueEndpoint(CallerReview(self._context.client), self._queue).routes()
+
+    def _queue(self) -> Callable[[str], Awaitable[QueuePosition | None]] | None:
+        session = self.session
+        return session.queue_position if session is not None and session.synced else None
 
     def reload(self) -> None:
         """Read the file at once."""

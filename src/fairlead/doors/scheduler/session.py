@@ -44,6 +44,7 @@ from fairlead.engine.core.actions import (
 )
 from fairlead.engine.core.core import Core
 from fairlead.engine.core.events import Event
+from fairlead.engine.core.report import QueuePosition
 from fairlead.engine.planning.steps import Steps
 from fairlead.errors import LeaseLost
 from fairlead.feed.scales import Scales
@@ -199,6 +200,11 @@ class Session:
             await asyncio.sleep(0)
             await self._inbox.wait(self._until_wake())
         await self._drain()
+
+    async def queue_position(self, pod: str) -> QueuePosition | None:
+        """Where a pod (``namespace/name``) stands in the queue as it is between two turns."""
+        await self._inbox.between_turns()
+        return self.core.queue_position(pod)
 
     def _until_wake(self) -> float | None:
         at = self.core.wake_at

@@ -72,6 +72,7 @@ class WebhookDoor(Door):
     """See the module."""
 
     name = "webhook"
+    takes_bodies = True
     garbage = 50_000  # about what a rush of a thousand pods takes
 
     def __init__(self, context: Context, settings: Settings) -> None:

@@ -180,7 +180,9 @@ class QueuePosition:
     `position` counts from 1; 0 while the unit is not in the queue. `ahead` are units' names, in order.
 
     `fitting` are the members (``namespace/name``) that would find room now if they went alone, `held_back_by`
-    pods without which all would, and `waits_for` pods that were told to leave.
+    pods without which all would, and `waits_for` pods that were told to leave. `attempts` is how often units
+    like it were tried in a row, `retry_at` when they are tried again though nothing happens (0: not before
+    something does).
     """
 
     unit: str
@@ -191,6 +193,8 @@ class QueuePosition:
     waits_for: tuple[str, ...] = ()
     fitting: tuple[str, ...] = ()
     held_back_by: tuple[str, ...] = ()
+    attempts: int = 0
+    retry_at: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data."""
@@ -203,6 +207,8 @@ class QueuePosition:
             "waitsFor": list(self.waits_for),
             "fitting": list(self.fitting),
             "heldBackBy": list(self.held_back_by),
+            "attempts": self.attempts,
+            "retryAt": self.retry_at,
         }
 
 
@@ -227,6 +233,7 @@ def queue_position(service: Service, pod: str) -> QueuePosition | None:
             index = next(i for i, unit in enumerate(units) if unit.id == unit_id)
             ahead = tuple(unit.name for unit in units[:index])
             unit = units[index]
+            line = service.queue.line_of(unit_id)
             return QueuePosition(
                 unit.name,
                 len(unit.members),
@@ -235,6 +242,8 @@ def queue_position(service: Service, pod: str) -> QueuePosition | None:
                 service.holds.told(uid),
                 fitting=_fitting(service, unit),
                 held_back_by=_held_back_by(service, unit),
+                attempts=line.attempts if line is not None else 0,
+                retry_at=line.retry_at if line is not None and line.verdict is None else 0.0,
             )
     return QueuePosition(shown(gang) or pod, 1, 0, (), service.holds.told(uid))
 
