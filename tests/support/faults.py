@@ -252,8 +252,16 @@ class FaultProxy:
         self.cut_all()
         assert self._runner is not None
         assert self._session is not None
+        handlers = self._runner.server.connections if self._runner.server is not None else []
+        accepted = [one.transport for one in handlers if one.transport is not None]
         await self._runner.cleanup()
         await self._session.close()
+        # Cleaning up closes connections, which waits for what a client that is gone will never read, and is
+        # over only when the loop has come to it.
+        for one in accepted:
+            one.abort()
+        while any(one.get_extra_info("socket").fileno() >= 0 for one in accepted):  # noqa: ASYNC110 (no event says so)
+            await asyncio.sleep(0)
         await self._sockets.close()
 
     def cut_all(self) -> int:

@@ -384,6 +384,22 @@ def test_asked_of_all_at_once_the_cause_is_the_same(case: Case) -> None:
     assert among == alone
 
 
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_no_answer_leaves_a_trace(case: Case) -> None:
+    """Whatever was asked before, each answer is that of a cluster of which nothing was asked."""
+    asked = read_now(case)
+    for key in list(asked.pods):
+        asked.explain(key)
+        asked.preempt(key)
+        asked.diagnose(key)
+    asked.survey()
+    for key in list(asked.pods):
+        fresh = read_now(case)
+        assert asked.explain(key) == fresh.explain(key)
+        assert asked.preempt(key) == fresh.preempt(key)
+        assert asked.diagnose(key).to_dict() == fresh.diagnose(key).to_dict()
+
+
 def test_every_cause_has_a_case_or_a_reason_for_none() -> None:
     covered = {case.code for case in CASES.values()}
     elsewhere = {

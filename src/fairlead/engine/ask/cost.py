@@ -1,4 +1,4 @@
-"""What placement costs: nodes' prices, shared out to the pods that made them necessary, and what nobody uses.
+"""What placement costs: nodes' prices, shared out to the pods that request them, and what is idle.
 
 A node's price is halved between its cpu and its memory, and each half goes to pods by what they ask for; what
 no pod asks for is idle. That is an assumption, and it is said beside the numbers. What a policy saves is

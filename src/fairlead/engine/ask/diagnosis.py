@@ -287,7 +287,7 @@ class Diagnostician:
             return Cause("gate", f"it waits for another controller to remove the scheduling {number} {gates}")
         scheduler = self.schedulers.of(pod.spec.scheduler_name)
         if scheduler.runs is False:
-            if self.ours(pod) or scheduler.holder or "lease" in scheduler.why.partition(" ")[0]:
+            if self.ours(pod) or scheduler.elected:
                 return Cause("scheduler-away", f"scheduler {scheduler.name} does not run: {scheduler.why}")
             return Cause(
                 "no-scheduler", f"no scheduler answers to the name {scheduler.name}: {scheduler.why}"

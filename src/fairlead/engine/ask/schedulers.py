@@ -29,13 +29,14 @@ _GRACE_S = 30.0  # beyond a lease's duration: the clocks of two machines differ
 
 @dataclass(frozen=True, slots=True)
 class Scheduler:
-    """What is known of one. `runs` None: nothing says whether it does."""
+    """What is known of one. `runs` None: nothing says whether it does. `elected`: a lease speaks of it."""
 
     name: str
     runs: bool | None
     holder: str = ""
     since: float | None = None
     why: str = ""
+    elected: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data."""
@@ -104,12 +105,13 @@ class Schedulers:
         renewed = spec.renew_time.timestamp() if spec.renew_time else None
         where = f"lease {lease.metadata.key}"
         if not holder:
-            return Scheduler(name, False, why=f"{where} has no holder")
+            return Scheduler(name, False, why=f"{where} has no holder", elected=True)
         if self._now is not None and renewed is not None:
             late_s = self._now - renewed - (spec.lease_duration_seconds or 0)
             if late_s > _GRACE_S:
-                return Scheduler(name, False, holder, since, f"{where} is {age(self._now - renewed)} old")
-        return Scheduler(name, True, holder, since, where)
+                why = f"{where} is {age(self._now - renewed)} old"
+                return Scheduler(name, False, holder, since, why, elected=True)
+        return Scheduler(name, True, holder, since, where, elected=True)
 
 
 def _leases(cluster: Inventory) -> Mapping[str, Lease]:
