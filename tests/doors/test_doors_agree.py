@@ -71,9 +71,9 @@ class Agreement:
       scheduler and the extender decide again on all that wait. So all with a webhook still agree, and all
       without; the latter not where it takes more than the slot to know its tier: the extender counts a pod
       once it has asked, so another of several that wait may go where there is room.
-    * Pods of Jobs and bare pods are given all further tiers at admission: there they need not wait, even where
-      the extender, which counts what tiers hold, has them wait. Nor does a pod under `enforce: preferred` wait
-      for any tier, so what is said of one that waits is no matter.
+    * Pods of Jobs and bare pods are given all further tiers at admission: there they need not wait, even
+      where the extender, which counts what tiers hold, has them wait. Nor does a pod under
+      `enforce: preferred` wait for any tier, so what is said of one that waits is no matter.
     * What the extender wrote on its pods it may rewrite: a pod that is in another tier than its slot's is
       given a slot of its own tier as soon as one is free.
     * While a tier is lost and another is marked that has room, only the extender sees that room: it sends
