@@ -201,8 +201,8 @@ def test_whatever_comes_is_answered_or_refused_and_nothing_of_it_is_kept(
         together(senders, number // 10)
         after.append(port.resident())
 
-    # Where the last large body lay the allocator keeps a hole, for as long as no other fills it. A leak is there
-    # every time: each round sends several such bodies.
+    # Where the last large body lay the allocator keeps a hole, for as long as no other fills it. A leak is
+    # there every time: each round sends several such bodies.
     grown = [(size - before) // 1024 for size in after]
     assert min(after[-3:]) - before <= (10 + TAKEN) * MIB, f"grown by KiB: {grown}"
     seen = sum((sender.seen for sender in senders), Counter[tuple[str, int]]())

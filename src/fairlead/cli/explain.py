@@ -332,7 +332,8 @@ def _scaling(cluster: Cluster, pod: str, groups: tuple[NodeGroup, ...]) -> Itera
     if verdict is None:
         yield "nothing is known"
     elif verdict.works:
-        yield f"would bring a node of {verdict.where}" + (f": {verdict.why}" if verdict.why else "")
+        why = verdict.why.replace("--aws", "fairlead nodegroups doctor --aws")
+        yield f"would bring a node of {verdict.where}" + (f": {why}" if why else "")
     else:
         sure = "brings no node" if verdict.certain else "may bring no node"
         yield f"{sure}: {verdict.why}"

@@ -143,5 +143,25 @@ items:
     assert json.loads(run("x", "-f", "-", "-o", "json", stdin=text).stdout)["feasible"] == ["a"]
 
 
+GROUPS = """
+apiVersion: fairlead.dev/v1alpha1
+kind: NodeGroups
+groups:
+- {name: big, instanceTypes: [big], resources: {cpu: 8, memory: 128Gi, pods: 20}, max: 3}
+"""
+
+
+def test_an_autoscaler_is_said_to_bring_a_node_or_why_it_would_not(tmp_path: Path) -> None:
+    groups = tmp_path / "groups.yaml"
+    groups.write_text(GROUPS)
+    text = json.dumps([node("n", 1), pod("fits", 4), pod("too-big", 16)])
+    fits = run("fits", "-f", "-", "--node-groups", str(groups), stdin=text).stdout
+    assert "autoscaler: would bring a node of big" in fits
+    too_big = run("too-big", "-f", "-", "--node-groups", str(groups), stdin=text).stdout
+    assert "autoscaler: brings no node: big: Insufficient cpu" in too_big
+    nothing = run("too-big", "-f", "-", stdin=text).stdout
+    assert "autoscaler: nothing is known of any: there is no NodePool" in nothing
+
+
 def test_help_has_an_example() -> None:
     assert "kubectl get nodes,pods" in run("--help").stdout

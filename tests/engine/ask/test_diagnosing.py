@@ -8,7 +8,7 @@ import pytest
 
 from fairlead import Cluster
 from fairlead.engine.ask.diagnosis import CAUSES
-from fairlead.engine.ask.objects import read
+from fairlead.engine.ask.objects import is_policy, read
 from fairlead.engine.planning.settings import Settings
 from fairlead.engine.rules import ORDER
 from support.policies import plain_policy
@@ -426,10 +426,25 @@ def test_every_rule_has_a_case() -> None:
 def live(objects: list[dict[str, Any]], unread: dict[str, str]) -> Cluster:
     """A cluster as an API server has it: what is not in it is not there."""
     cluster = Cluster.begin(read_at=NOW)
-    for kind, thing in filter(None, map(read, objects)):
-        cluster.take(kind, thing)
-    cluster.complete(unread=unread)
+    typed = [(thing, read(thing)) for thing in objects if not is_policy(thing)]
+    for _, found in typed:
+        if found is not None:
+            cluster.take(*found)
+    policies = [thing for thing in objects if is_policy(thing)]
+    cluster.complete([*policies, *(thing for thing, found in typed if found is None)], unread=unread)
     return cluster
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize(
+    "case",
+    [case for name, case in CASES.items() if "no sense" not in name],
+    ids=[name for name in CASES if "no sense" not in name],
+)
+def test_a_cluster_that_comes_object_by_object_is_planned_alike(case: Case, order: int) -> None:
+    whole, piecemeal = read_now(case), live(case.objects[::order], dict(read_now(case).unread))
+    assert piecemeal.plan().to_dict() == whole.plan().to_dict()
+    assert piecemeal.plan().to_dict() == whole.plan().to_dict(), "the second plan is made from nothing"
 
 
 def test_a_pod_that_makes_no_sense_is_named_with_its_field() -> None:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import msgspec
 
 from fairlead.engine import rules
-from fairlead.engine.ask.inventory import Inventory
+from fairlead.engine.ask.inventory import Inventory, planning_settings
 from fairlead.engine.ask.objects import identified, unpromised
 from fairlead.engine.ask.plan import Bind, Eviction, Hold, Plan, Preemption
 from fairlead.engine.core.actions import Action, BindPod, EvictPod, ReleasePod
@@ -48,9 +48,8 @@ def planned(
     Evictions make room for binds, which make company for others. A plan that is not done after
     `rounds` is an error; as each binds or evicts a pod, and no pod twice, twice the pods is enough.
     """
-    # Nothing fails in a plan, so no unit has to wait before it is tried again.
-    settings = msgspec.structs.replace(cluster.settings, scheduler_names=scheduler_names, backoff_s=0.0)
-    core = Core(settings)
+    settings = planning_settings(cluster.settings, scheduler_names)
+    core, noted = cluster.take_core(settings) or (Core(settings), {})
     done: list[Action] = []
     pods = {pod.metadata.uid: pod for pod in cluster.pods.values()}
     if now is None:
@@ -60,8 +59,9 @@ def planned(
     if cluster.policies:
         events.append(PoliciesAre(read_policies(cluster.policies), EXEMPT))
         events += [MarksAre(policy, marks) for policy, marks in marks_of(cluster).items()]
-    events += [Seen(kind, thing) for kind, thing in cluster.objects]
-    events += [Seen("Pod", pod) for pod in pods.values()]
+    if not noted:
+        events += [Seen(kind, thing) for kind, thing in cluster.objects]
+    events += [Seen("Pod", pod) for uid, pod in pods.items() if uid not in noted]
     events += [Unread(remains, problem) for remains, problem in cluster.remains]
     for _ in range(2 * len(pods) + 1 if rounds is None else rounds):
         actions = core.handle(events, now)

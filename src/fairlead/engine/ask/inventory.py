@@ -10,6 +10,8 @@ from typing import Any, Self
 import msgspec
 
 from fairlead.engine.ask import objects as reading
+from fairlead.engine.core.core import Core
+from fairlead.engine.core.events import Seen
 from fairlead.engine.core.state import State
 from fairlead.engine.planning.priority import ANNOTATION, Priority, priority_of
 from fairlead.engine.planning.settings import Settings
@@ -56,6 +58,9 @@ class Inventory:
         # The lease that our own scheduler is elected by.
         self.scheduler_lease = "fairlead-scheduler"
         self._whole = False
+        # What is to plan, while it has decided nothing, and the UIDs of the pods that it knows.
+        self._core: Core | None = None
+        self._noted: dict[str, None] = {}
         # Pods that the state knows, by key; those of files with UIDs that were made up for them.
         self._taken: dict[str, None] = {}
         self._uids: dict[str, None] = {}
@@ -96,20 +101,37 @@ class Inventory:
         """
         cluster = cls(settings or Settings())
         cluster.read_at, cluster._whole = read_at, True
+        cluster._core = Core(planning_settings(cluster.settings, cluster.settings.scheduler_names))
         return cluster
 
     def take(self, kind: str, thing: Object) -> None:
-        """Take in an object of a kind that the engine reads; kinds may come in any order."""
+        """Take in an object of a kind that the engine reads; kinds may come in any order.
+
+        The core that will plan takes note of it, too: while a cluster is read there is time for that.
+        """
         try:
             self._put(kind, thing)
-            if (
-                isinstance(thing, Pod)
-                and thing.spec.node_name
-                and ANNOTATION not in thing.metadata.annotations
-            ):
+            if isinstance(thing, Pod):
+                # Of what waits, and of priorities that depend on a namespace, more must be known first.
+                if not thing.spec.node_name or ANNOTATION in thing.metadata.annotations:
+                    return
                 self._place(thing.metadata.key, thing)
+                if thing.metadata.key not in self.pods:
+                    return  # it makes no sense
+                self._noted[thing.metadata.uid] = None
         except BadObject as error:
             self.unread.setdefault(kind, f"one cannot be used: {error}")
+            return
+        if self._core is not None:
+            self._core.note(Seen(kind, thing), self.read_at or 0.0)
+
+    def take_core(self, settings: Settings) -> tuple[Core, dict[str, None]] | None:
+        """A core that has taken note of all objects and of the pods with these UIDs, once.
+
+        None: there is none, or none with such settings.
+        """
+        core, self._core = self._core, None
+        return None if core is None or core.settings != settings else (core, self._noted)
 
     def complete(
         self,
@@ -271,6 +293,11 @@ class Inventory:
         """The priority that counts."""
         labels = self.snapshot.namespaces.get(pod.metadata.namespace)
         return priority_of(pod, self.settings.priority_annotation, labels)
+
+
+def planning_settings(settings: Settings, scheduler_names: tuple[str, ...]) -> Settings:
+    """Those of a core that plans: nothing fails in a plan, so no unit waits before it is tried again."""
+    return msgspec.structs.replace(settings, scheduler_names=scheduler_names, backoff_s=0.0)
 
 
 def _settings(settings: Settings, pdb: str | None, capacity: str | None) -> Settings:

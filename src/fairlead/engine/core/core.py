@@ -69,6 +69,11 @@ class Core:
         """Take note of events and decide; `now` is in seconds since the epoch and never goes back."""
         return finish(self.turn(events, now))
 
+    def note(self, event: Event, now: float) -> None:
+        """Take note of an event and decide nothing: the next turn does, knowing all that was noted before."""
+        self._service.begin(now)
+        self._apply(event)
+
     def turn(self, events: Iterable[Event], now: float) -> Steps[list[Action]]:
         """The same in steps.
 
