@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _PROGRESS_AFTER_S = 1.0
 _PROGRESS_EVERY_S = 0.2
+_WATCH_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +157,10 @@ class Scope:
             and (selector is None or matches(selector, pod.metadata.labels))
         ]
 
+    def keys(self, cluster: Cluster) -> set[str]:
+        """The names (``namespace/name``) of those of a cluster's pods that are meant."""
+        return {pod.metadata.key for pod in self.of(cluster.pods.values())}
+
 
 def show(source: Source, ask: Callable[[], Any], view: Callable[[Any], None], *, watch: bool = False) -> None:
     """Ask and show: as data where the flags say so, else through `view`; again and again with `watch`.
@@ -185,9 +190,6 @@ def show(source: Source, ask: Callable[[], Any], view: Callable[[Any], None], *,
     except KeyboardInterrupt:
         if not watch:
             raise
-
-
-_WATCH_S = 2.0
 
 
 def plain(found: Any) -> Any:

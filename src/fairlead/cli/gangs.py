@@ -42,7 +42,7 @@ def command(*, watch: bool, **flags: Any) -> None:
         found = cluster.gangs()
         if scope.whole:
             return found
-        keys = {pod.metadata.key for pod in scope.of(cluster.pods.values())}
+        keys = scope.keys(cluster)
         return [one for one in found if any(pod in keys for pod, _ in one.members)]
 
     def view(found: list[GangView]) -> None:

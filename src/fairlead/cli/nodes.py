@@ -70,9 +70,7 @@ def _chosen(cluster: Any, labels: str) -> set[str] | None:
     if not labels:
         return None
     selector = parse_label_selector(labels)
-    columns = cluster.snapshot.nodes
-    nodes = (columns.node(slot) for slot in columns.slots())
-    return {node.metadata.name for node in nodes if matches(selector, node.metadata.labels)}
+    return {node.metadata.name for node in cluster.each_node() if matches(selector, node.metadata.labels)}
 
 
 def _show_nodes(found: list[NodeFill], *, wide: bool) -> None:

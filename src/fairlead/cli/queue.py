@@ -48,7 +48,7 @@ def command(*, watch: bool, **flags: Any) -> None:
         found = cluster.queue()
         if scope.whole:
             return found
-        keys = {pod.metadata.key for pod in scope.of(cluster.pods.values())}
+        keys = scope.keys(cluster)
         return [one for one in found if keys.intersection(one.pods)]
 
     def view(found: list[QueueEntry]) -> None:

@@ -39,20 +39,12 @@ _decoder = functools.cache(decoder)
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What to list. With `kind`, objects come typed and trimmed; without, as plain data."""
+    """What to list. With `kind`, objects are handed over typed and trimmed; without, kept as plain data."""
 
     resource: Resource
     kind: type[Object] | None = None
     namespace: str = ""
     fields: str = ""
-    labels: str = ""
-    optional: bool = False
-    """Whether it goes without saying that it may be missing: not counted as unread where it is not served."""
-
-    @property
-    def called(self) -> str:
-        """What messages call it."""
-        return self.resource.kind
 
 
 @dataclass(slots=True)
@@ -62,7 +54,6 @@ class ClusterRead:
     `spoiled` are objects whose fields make no sense, as plain data where they are JSON at all.
     """
 
-    typed: list[tuple[str, Object]] = field(default_factory=list)
     plain: list[dict[str, Any]] = field(default_factory=list)
     spoiled: list[tuple[dict[str, Any], BadObject]] = field(default_factory=list)
     unread: dict[str, str] = field(default_factory=dict)
@@ -79,7 +70,7 @@ async def read_cluster(
 ) -> ClusterRead:
     """Read all that is asked for, in one round. `own`: the namespace that is read where all may not be.
 
-    With `take`, typed objects are handed over as they come, kinds in any order, and are not kept in `typed`.
+    `take` receives typed objects as they come, kinds in any order; without it, all must be asked for plain.
     A list that changed for so long that its next page was compacted away is read again in one piece; where
     part of it was handed over already, Gone is raised instead: begin again, not `paged`.
 
@@ -97,7 +88,6 @@ async def read_cluster(
         raise failed.exceptions[0] from None  # the others failed for the same reason, or were cancelled
     found = ClusterRead()
     for part in parts:  # in the order asked for, whatever came first
-        found.typed += part.typed
         found.plain += part.plain
         found.spoiled += part.spoiled
         for kind, why in part.unread.items():
@@ -128,8 +118,8 @@ class _Reading:
                 raise
             if error.code == 403 and self._own and not namespace and query.resource.namespaced:
                 await self._read_own(query, error, into)
-            elif error.code == 403 or not query.optional:
-                into.unread[query.called] = str(error)
+            else:
+                into.unread[query.resource.kind] = str(error)
 
     async def _read_own(self, query: Query, refused: ApiError, into: ClusterRead) -> None:
         try:
@@ -137,18 +127,16 @@ class _Reading:
         except ApiError as error:
             if error.code not in _UNREADABLE:
                 raise
-            into.unread[query.called] = str(error)
+            into.unread[query.resource.kind] = str(error)
         else:
-            into.unread[query.called] = f"only those of namespace {self._own} were read: {refused}"
+            into.unread[query.resource.kind] = f"only those of namespace {self._own} were read: {refused}"
 
     async def _list(self, query: Query, namespace: str | None, into: ClusterRead) -> None:
         """Page by page, the next one under way while one is taken in."""
         for size in (self._size, 0):
-            at = len(into.typed), len(into.plain), len(into.spoiled)
+            at = len(into.plain), len(into.spoiled)
             counted = 0
-            pages = self._client.pages(
-                query.resource, namespace, fields=query.fields, labels=query.labels, page=size
-            )
+            pages = self._client.pages(query.resource, namespace, fields=query.fields, page=size)
             following = asyncio.ensure_future(anext(pages, None))
             try:
                 while (page := await following) is not None:
@@ -163,7 +151,7 @@ class _Reading:
             except Gone:
                 if not size or self._hand_over is not None:
                     raise
-                del into.typed[at[0] :], into.plain[at[1] :], into.spoiled[at[2] :]
+                del into.plain[at[0] :], into.spoiled[at[1] :]
                 self._read -= counted
             finally:
                 following.cancel()
@@ -193,8 +181,5 @@ class _Reading:
                 whole = {"metadata": {"name": metadata.name, "namespace": metadata.namespace}}
             into.spoiled.append(({**whole, "kind": resource.kind}, named))
             return
-        found = trimmed(as_listed(resource, thing))
-        if self._hand_over is not None:
-            self._hand_over(resource.kind, found)
-        else:
-            into.typed.append((resource.kind, found))
+        assert self._hand_over is not None, "typed objects are asked for with somewhere to go"
+        self._hand_over(resource.kind, trimmed(as_listed(resource, thing)))

@@ -11,6 +11,7 @@ import click
 from fairlead.cli.output import show_data, show_lines, show_table
 from fairlead.cli.tenant.session import Session, check_names, run, types_of
 from fairlead.errors import Missing
+from fairlead.kube.duration import age
 from fairlead.kube.resources import known
 from fairlead.tenants.live_objects import Kinds, objects_of
 from fairlead.tenants.names import selector_of
@@ -192,11 +193,7 @@ def _colour(stage: Stage) -> str:
 def _age(created: str) -> str:
     from fairlead.client.clock import WALL_CLOCK
 
-    age_s = int((WALL_CLOCK.wall() - datetime.fromisoformat(created)).total_seconds())
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
-        if age_s >= 2 * size:
-            return f"{age_s // size}{unit}"
-    return f"{max(0, age_s)}s"
+    return age((WALL_CLOCK.wall() - datetime.fromisoformat(created)).total_seconds())
 
 
 def _alone(kind: TenantType) -> str:

@@ -126,6 +126,11 @@ def marks_of(cluster: Inventory) -> dict[str, dict[str, Mark]]:
     return found
 
 
+def shown_marks(marks: Mapping[str, Mark]) -> tuple[tuple[str, float, str], ...]:
+    """One policy's marks as answers show them: tier, until when, why."""
+    return tuple((tier, mark.until.timestamp(), mark.reason) for tier, mark in sorted(marks.items()))
+
+
 def preempt(cluster: Inventory, pod: Pod) -> Preemption:
     """See `Cluster.preempt`."""
     pod = identified(pod, ())

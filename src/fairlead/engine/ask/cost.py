@@ -43,6 +43,10 @@ class Price:
     per_hour: Decimal
 
 
+def _money(per_hour: float) -> dict[str, float]:
+    return {"perHour": round(per_hour, 6), "perMonth": round(per_hour * HOURS_PER_MONTH, 2)}
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """What one tier, namespace, workload or tenant costs per hour, and by how many pods."""
@@ -53,12 +57,7 @@ class Line:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data."""
-        return {
-            "name": self.name,
-            "perHour": round(self.per_hour, 6),
-            "perMonth": round(self.per_hour * HOURS_PER_MONTH, 2),
-            "pods": self.pods,
-        }
+        return {"name": self.name, **_money(self.per_hour), "pods": self.pods}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +70,7 @@ class Saving:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data."""
-        return {
-            "policy": self.policy,
-            "perHour": round(self.per_hour, 6),
-            "perMonth": round(self.per_hour * HOURS_PER_MONTH, 2),
-            "pods": self.pods,
-        }
+        return {"policy": self.policy, **_money(self.per_hour), "pods": self.pods}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +89,7 @@ class Cost:
     def to_dict(self) -> dict[str, Any]:
         """As plain data."""
         return {
-            "perHour": round(self.per_hour, 6),
-            "perMonth": round(self.per_hour * HOURS_PER_MONTH, 2),
+            **_money(self.per_hour),
             "idlePerHour": round(self.idle, 6),
             "nodes": self.nodes,
             "unpricedNodes": list(self.unpriced),
@@ -278,10 +271,7 @@ class _Sharing:
 
 
 def _tiers(policy: PlacementPolicy, cluster: Inventory) -> Callable[[str], str]:
-    nodes = TierNodes(policy)
-    columns = cluster.snapshot.nodes
-    for slot in columns.slots():
-        nodes.put(columns.node(slot))
+    nodes = TierNodes(policy, cluster.each_node())
 
     def find(node: str) -> str:
         """The tier that a node is of, with its policy's name; "" for none."""

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from fairlead.engine.gangs.gangs import Gang
     from fairlead.engine.planning.units import Unit
     from fairlead.engine.policies.planned_pod import Sent
+    from fairlead.engine.snapshot.classes import PodClass
     from fairlead.kube.pod import Pod
 
 CAUSES = {
@@ -304,15 +305,15 @@ class Diagnostician:
         return self._cause_of_others(pod, explanation)
 
     def _cause_of_ours(self, pod: Pod, explanation: Explanation | None) -> Cause:
-        core, binds, victims = self._planned
         key = pod.metadata.key
-        told = self._held.get(key, "")
         gang = self._gang(pod)
         if gang is not None and not has_started(gang):
             if pod in gang.outdated:
-                return Cause("gang-outdated", told or CAUSES["gang-outdated"])
+                return Cause("gang-outdated", self._held.get(key) or CAUSES["gang-outdated"])
             if waits := gang.waits_because(self.now):
                 return Cause(_gang_code(gang), f"gang {shown(gang.name)}: {waits}")
+        core, binds, victims = self._planned
+        told = self._held.get(key, "")
         unit = gang.name if gang is not None and not has_started(gang) else key
         leaving = victims.get(shown(unit))
         if leaving:
@@ -414,7 +415,7 @@ class Diagnostician:
             tier,
             sent.choice.why,
             self.state.book.words(pod.metadata.uid),
-            tuple((name, mark.until.timestamp(), mark.reason) for name, mark in sorted(marks.items())),
+            cluster_plan.shown_marks(marks),
         )
 
     # Many pods
@@ -473,14 +474,15 @@ class Diagnostician:
         """The rules' sentence on a pod as its policy has it; "" where it fits."""
         if explanation is not None:
             return explanation.message or ""
-        snapshot = self.cluster.snapshot
-        planned = self.state.planned(pod) if self._sent(pod) is not None else pod
-        return verdicts(snapshot, snapshot.class_of(planned)).message() or ""
+        return verdicts(self.cluster.snapshot, self._class(pod)).message() or ""
+
+    def _class(self, pod: Pod) -> PodClass:
+        """The class of a pod that waits, as its policy has it."""
+        return self.cluster.snapshot.class_of(self.state.planned(pod) if self._sent(pod) is not None else pod)
 
     def _nearest(self, pod: Pod) -> str:
         """The rule to blame: that of a pod that fits, as long as nothing is planned, is resources."""
-        snapshot = self.cluster.snapshot
-        cls = snapshot.class_of(self.state.planned(pod) if self._sent(pod) is not None else pod)
+        snapshot, cls = self.cluster.snapshot, self._class(pod)
         found = verdicts(snapshot, cls)
         return "NodeResourcesFit" if found.feasible.any() else nearest_rule(snapshot, cls, found)
 
@@ -540,13 +542,6 @@ class Diagnostician:
         tier = pod.metadata.annotations.get(TIER_ANNOTATION)
         if tier and pod.spec.node_name:
             yield f"it was sent to tier {tier}"
-
-
-def find_pod(cluster: Inventory, name: str) -> str:
-    """The key of a pod by its name, usable or not; BadInput names those that are near."""
-    if name in cluster.broken:
-        return name
-    return cluster.find(name)[0].metadata.key
 
 
 def _gang_code(gang: Gang) -> str:

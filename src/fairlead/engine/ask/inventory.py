@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, Self
 
@@ -167,6 +167,11 @@ class Inventory:
         if self._whole or self._has(kind):
             return ""
         return "the state that was given has none"
+
+    def each_node(self) -> Iterator[Node]:
+        """Every node, in the order of the snapshot's slots."""
+        nodes = self.snapshot.nodes
+        return (nodes.node(slot) for slot in nodes.slots())
 
     def of_kind(self, kind: str) -> list[dict[str, Any]]:
         """What the engine does not read of that kind, as it came."""

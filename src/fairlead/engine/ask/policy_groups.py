@@ -21,8 +21,7 @@ def group_index(cluster: Inventory) -> GroupIndex:
                 index.owner(kind, thing)
             case PodDisruptionBudget():
                 index.budget(thing)
-    for slot in cluster.snapshot.nodes.slots():
-        node = cluster.snapshot.nodes.node(slot)
+    for node in cluster.each_node():
         index.node(node.metadata.name, node.metadata.labels)
     policies = Policies(read_policies(cluster.policies), EXEMPT)
     if len(policies):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fairlead.engine.ask.capacity import Fill, NodeFill, nodes_of, together
-from fairlead.engine.ask.cluster_plan import marks_of
+from fairlead.engine.ask.cluster_plan import marks_of, shown_marks
 from fairlead.engine.ask.policy_groups import group_counts, group_index
 from fairlead.engine.snapshot.evicted import CONDITION as EVICTED
 from fairlead.policy.rule.model import PlacementPolicy, read_policies
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from fairlead.engine.ask.diagnosis import Cause, Diagnostician, GangView
     from fairlead.engine.ask.schedulers import Scheduler
     from fairlead.kube.pod import Pod
-    from fairlead.policy.tiers.marks import Mark
 
 DECISIONS_SHOWN = 10
 EXAMPLES = 3
@@ -199,11 +198,9 @@ def summed_up(waiting: Iterable[tuple[Pod, Cause]]) -> list[Waiting]:
 
 def gangs(asked: Diagnostician) -> list[GangView]:
     """Every gang of our pods, by name."""
-    names = asked.state.gangs.names()
-    found = ((name, asked.state.gangs.get(name)) for name in names)
     return [
         asked.gang_view(gang)
-        for _, gang in found
+        for gang in map(asked.state.gangs.get, asked.state.gangs.names())
         if gang is not None
         and any(asked.ours(pod) for pod in (*gang.pending, *gang.running, *gang.evicted, *gang.outdated))
     ]
@@ -252,25 +249,17 @@ def policies_now(asked: Diagnostician, nodes: Iterable[NodeFill] = ()) -> list[P
                     for number, tier in enumerate(policy.spec.tiers)
                 ),
                 sum(one.misplaced for one in mine),
-                _marked(marks.get(policy.name, {})),
+                shown_marks(marks.get(policy.name, {})),
             )
         )
     return found
 
 
-def _marked(marks: dict[str, Mark]) -> tuple[tuple[str, float, str], ...]:
-    return tuple((tier, mark.until.timestamp(), mark.reason) for tier, mark in sorted(marks.items()))
-
-
 def _nodes_of_tiers(
     policy: PlacementPolicy, asked: Diagnostician, filled: dict[str, NodeFill]
 ) -> dict[int, list[NodeFill]]:
-    tiers = TierNodes(policy)
-    columns = asked.cluster.snapshot.nodes
-    for slot in columns.slots():
-        tiers.put(columns.node(slot))
     found: dict[int, list[NodeFill]] = {}
-    for name, tier in tiers.tier_of.items():
+    for name, tier in TierNodes(policy, asked.cluster.each_node()).tier_of.items():
         if tier is not None and name in filled:
             found.setdefault(tier, []).append(filled[name])
     return found
