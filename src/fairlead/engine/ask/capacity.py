@@ -23,6 +23,15 @@ _GROUPS = (
     "cloud.google.com/gke-nodepool",
     "kubernetes.azure.com/agentpool",
 )
+_SPOT = (
+    ("karpenter.sh/capacity-type", "spot"),
+    ("eks.amazonaws.com/capacityType", "spot"),
+    ("cloud.google.com/gke-spot", "true"),
+    ("cloud.google.com/gke-preemptible", "true"),
+    ("kubernetes.azure.com/scalesetpriority", "spot"),
+    ("node.kubernetes.io/capacity", "spot"),
+    ("node.kubernetes.io/lifecycle", "spot"),
+)
 ZONE = "topology.kubernetes.io/zone"
 
 
@@ -121,7 +130,7 @@ def nodes_of(cluster: Inventory) -> list[NodeFill]:
                 group_of(node),
                 node.metadata.labels.get(ZONE, ""),
                 is_schedulable(node),
-                _state(node),
+                state_of(node),
                 pods,
                 {name: int(columns.alloc[row, slot]) for name, row in rows},
                 {name: int(columns.used[row, slot]) for name, row in rows},
@@ -155,7 +164,14 @@ def group_of(node: Node) -> str:
     return next((node.metadata.labels[label] for label in _GROUPS if node.metadata.labels.get(label)), "")
 
 
-def _state(node: Node) -> str:
+def is_spot(node: Node) -> bool:
+    """Whether a node can be taken back at any time, by the labels of clouds and autoscalers."""
+    labels = node.metadata.labels
+    return any(labels.get(label, "").lower() == value for label, value in _SPOT)
+
+
+def state_of(node: Node) -> str:
+    """Ready, NotReady or Cordoned."""
     if node.spec.unschedulable:
         return "Cordoned"
     return (

@@ -17,7 +17,6 @@ from fairlead.engine.ask.policy_groups import group_index
 from fairlead.engine.snapshot.nodes import CPU_ROW, MEMORY_ROW
 from fairlead.engine.snapshot.placed import Placed
 from fairlead.errors import BadInput
-from fairlead.kube.node import Node
 from fairlead.nodegroups import GROUP_LABEL, NodeGroup
 from fairlead.policy.groups.index import GroupIndex
 from fairlead.policy.groups.owners import KnownOwners
@@ -145,10 +144,29 @@ def prices_of_groups(groups: Iterable[NodeGroup]) -> tuple[Price, ...]:
     return tuple(found)
 
 
-def cost_of(cluster: Inventory, prices: Sequence[Price] = ()) -> Cost:
-    """What the cluster's nodes cost per hour, by whom. A node's label wins over `prices`; of those the first
-    whose labels the node has all.
+def price_of(labels: Mapping[str, str], prices: Sequence[Price] = ()) -> float | None:
+    """What a node with these labels costs per hour: its own label wins, then the first price whose labels it
+    has all; None where nothing says.
+
+    >>> price_of({PRICE_LABEL: "0.1"}), price_of({PRICE_LABEL: "cheap"})
+    (0.1, None)
     """
+    text = labels.get(PRICE_LABEL)
+    if text is not None:
+        try:
+            price = Decimal(text)
+        except InvalidOperation:
+            price = Decimal("NaN")
+        if price.is_finite() and price >= 0:
+            return float(price)
+    for one in prices:
+        if one.labels.items() <= labels.items():
+            return float(one.per_hour)
+    return None
+
+
+def cost_of(cluster: Inventory, prices: Sequence[Price] = ()) -> Cost:
+    """What the cluster's nodes cost per hour, by whom; see `price_of`."""
     return _Sharing(cluster, prices).cost()
 
 
@@ -177,7 +195,7 @@ class _Sharing:
         spent: dict[str, tuple[float, float]] = {}  # node → per cpu (in thousandths) and per byte of memory
         for slot in nodes.slots():
             node = nodes.node(slot)
-            price = self._price(node)
+            price = price_of(node.metadata.labels, self.prices)
             if price is None:
                 unpriced.append(node.metadata.name)
                 continue
@@ -210,21 +228,6 @@ class _Sharing:
             if (saving := self._saving(policy, find, spent, index)) is not None
         )
         return Cost(total, idle, nodes.count, tuple(sorted(unpriced)), by, savings)
-
-    def _price(self, node: Node) -> float | None:
-        labels = node.metadata.labels
-        text = labels.get(PRICE_LABEL)
-        if text is not None:
-            try:
-                price = Decimal(text)
-            except InvalidOperation:
-                price = Decimal("NaN")
-            if price.is_finite() and price >= 0:
-                return float(price)
-        for one in self.prices:
-            if one.labels.items() <= labels.items():
-                return float(one.per_hour)
-        return None
 
     def _add(self, placed: Placed, part: float, tier: str, owners: KnownOwners) -> None:
         pod = placed.pod
