@@ -26,6 +26,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "gangs": ("fairlead.cli.gangs", "Every gang: how much of it is there, and what it waits for."),
     "nodes": ("fairlead.cli.nodes", "How full nodes are, and the largest pod that still fits."),
     "cost": ("fairlead.cli.cost", "What nodes cost, by tier, namespace or workload, and what is idle."),
+    "dashboard": ("fairlead.cli.dashboard", "Watch placement in a browser, on this machine."),
     "plan": ("fairlead.cli.plan", "What the scheduler would bind, evict and hold now."),
     "completion": ("fairlead.cli.completion", "What a shell needs to complete commands and flags."),
     "version": ("fairlead.cli.version", "Which version this is."),

@@ -54,14 +54,8 @@ def command(*, ways: tuple[str, ...], prices: str, node_groups: str, every_line:
     A node's price is its label fairlead.dev/price-per-hour, else that of --prices, else that of its node
     group. Prices have no currency of their own: they are in whatever they are given in.
     """
-    from fairlead.cli.nodegroups.file import read_given
-    from fairlead.cli.state import read_objects
-    from fairlead.engine.ask.cost import prices_of_groups, read_prices
-
     source = Source.take(flags)
-    known: list[Price] = list(read_prices(read_objects([prices]), prices)) if prices else []
-    if node_groups:
-        known += prices_of_groups(read_given(node_groups))
+    known = given_prices(prices, node_groups)
 
     def ask() -> Cost:
         cluster, _ = source.cluster()
@@ -71,6 +65,18 @@ def command(*, ways: tuple[str, ...], prices: str, node_groups: str, every_line:
         _show(found, ways or ("tier", "namespace"), every_line=every_line or source.output == "wide")
 
     show(source, ask, view)
+
+
+def given_prices(prices: str, node_groups: str) -> list[Price]:
+    """The prices that these files say; "" is none."""
+    from fairlead.cli.nodegroups.file import read_given
+    from fairlead.cli.state import read_objects
+    from fairlead.engine.ask.cost import prices_of_groups, read_prices
+
+    known = list(read_prices(read_objects([prices]), prices)) if prices else []
+    if node_groups:
+        known += prices_of_groups(read_given(node_groups))
+    return known
 
 
 def _show(found: Cost, ways: tuple[str, ...], *, every_line: bool) -> None:

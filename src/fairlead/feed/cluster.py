@@ -92,7 +92,7 @@ class Cluster(asked.Cluster):
     ) -> Self:
         """The same over a client's connection. `own` is the namespace that is read where all may not be."""
         settings = settings or Settings()
-        resources = await _first_answer(client)
+        resources = await first_answer(client)
         queries = [*queries_of(resources, system_namespace), *(more(resources) if more is not None else ())]
         for paged in (True, False):
             cluster = cls.begin(settings, read_at=WALL_CLOCK.wall().timestamp())
@@ -121,7 +121,7 @@ def queries_of(served_resources: Iterable[Resource], system_namespace: str) -> l
     return found
 
 
-async def _first_answer(client: Client) -> tuple[Resource, ...]:
+async def first_answer(client: Client) -> tuple[Resource, ...]:
     """What is served; whether there is anybody to ask is found out without patience."""
     url = client.connection.target.server.url
     try:

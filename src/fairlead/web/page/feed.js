@@ -1,0 +1,108 @@
+// Keeps a board up to date: reads the state, then follows the stream. After a break it goes on where it was; where
+// the server no longer knows that place, it reads the state again.
+
+const AGAIN_MS = [500, 1000, 2000, 5000];
+
+/** Refused by the server: `status` and a sentence. */
+export class Refused extends Error {
+  constructor(status, why) {
+    super(why);
+    this.status = status;
+  }
+}
+
+/** Read JSON; raises Refused. */
+export async function read(path) {
+  const answer = await fetch(path, {headers: {Accept: "application/json"}});
+  if (answer.ok) return answer.json();
+  let why = answer.statusText;
+  try {
+    why = (await answer.json()).why ?? why;
+  } catch {
+    // Not an answer of ours: its status has to do.
+  }
+  throw new Refused(answer.status, why);
+}
+
+export class Feed {
+  /** `said` receives ("live"), ("lost", why), or ("refused", status, why); `loaded` the state, each time. */
+  constructor(board, {said, loaded}) {
+    this.board = board;
+    this.said = said;
+    this.loaded = loaded;
+    this.tries = 0;
+    this.source = null;
+    this.timer = 0;
+    this.last = "";
+  }
+
+  async start() {
+    clearTimeout(this.timer);
+    try {
+      const state = await read("api/state");
+      this.board.load(state.board);
+      this.last = `${state.epoch}-${state.number}`;
+      this.loaded(state);
+      this.follow();
+    } catch (error) {
+      if (error instanceof Refused && error.status !== 503) this.said("refused", error.status, error.message);
+      else this.again(error.message);
+    }
+  }
+
+  follow() {
+    const source = new EventSource(`api/stream?from=${encodeURIComponent(this.last)}`);
+    this.source = source;
+    source.addEventListener("open", () => {
+      this.tries = 0;
+      this.said("live");
+    });
+    source.addEventListener("delta", (event) => {
+      this.last = event.lastEventId;
+      this.board.apply(JSON.parse(event.data));
+    });
+    source.addEventListener("answers", (event) => {
+      this.last = event.lastEventId;
+      this.board.answer(JSON.parse(event.data));
+    });
+    source.addEventListener("reset", () => {
+      source.close();
+      this.start();
+    });
+    source.addEventListener("error", () => {
+      // The browser tries again by itself only in some cases; what went wrong it never says.
+      source.close();
+      if (this.source === source) this.resume();
+    });
+  }
+
+  /** Go on from the last number; a server that refuses says why. */
+  resume() {
+    this.source = null;
+    this.said("lost", "the connection to the server is lost");
+    const wait = AGAIN_MS[Math.min(this.tries, AGAIN_MS.length - 1)];
+    this.tries += 1;
+    this.timer = setTimeout(async () => {
+      try {
+        await read("api/lines?about=");
+        this.follow();
+      } catch (error) {
+        if (error instanceof Refused && error.status !== 503) this.said("refused", error.status, error.message);
+        else this.resume();
+      }
+    }, wait);
+  }
+
+  again(why) {
+    this.said("lost", why);
+    const wait = AGAIN_MS[Math.min(this.tries, AGAIN_MS.length - 1)];
+    this.tries += 1;
+    this.timer = setTimeout(() => this.start(), wait);
+  }
+
+  stop() {
+    clearTimeout(this.timer);
+    this.source?.close();
+    this.source = null;
+  }
+}

@@ -1,0 +1,72 @@
+// The overview: what the cluster has, how full it is, what waits and why, what it costs, who leads.
+
+import {bar} from "./table.js";
+import {address} from "./links.js";
+import {age, bytes, count, cpus, money, percent} from "./format.js";
+import {fill, h} from "./dom.js";
+
+const REASONS = 3;
+
+export class Strip {
+  constructor(element) {
+    this.element = element;
+  }
+
+  show(board) {
+    const {sums, nodes, waiting, answers} = board;
+    fill(this.element,
+      card("Nodes", [String(nodes.size.toLocaleString("en"))], nodes.size === sums.ready ? "all ready" : `${nodes.size - sums.ready} not ready`, nodes.size !== sums.ready && "warn"),
+      full("CPU", sums.usedCpu, sums.cpu, cpus),
+      full("Memory", sums.usedMemory, sums.memory, bytes),
+      this.pending(waiting, answers),
+      cost(sums, nodes.size),
+      card("Spot", [sums.placed ? percent(sums.onSpot / sums.placed) : "–"], `of pods, on ${count(sums.spot, "node")}`),
+      leader(answers, board.at));
+  }
+
+  pending(waiting, answers) {
+    const number = waiting.size;
+    const reasons = (answers?.waiting ?? []).slice(0, REASONS);
+    const more = (answers?.reasons ?? 0) - reasons.length;
+    return h("a", {class: `card wide${number ? " warn" : ""}`, href: address({view: "queue"})},
+      h("span", {class: "card-label"}, "Waiting"),
+      h("span", {class: "card-value"}, number.toLocaleString("en"), h("small", {}, number === 1 ? " pod" : " pods")),
+      number === 0
+        ? h("span", {class: "card-note"}, "every pod has a node")
+        : h("ul", {class: "reasons"},
+            reasons.map((one) => h("li", {title: one.text}, h("b", {}, one.pods.toLocaleString("en")), ` ${one.text}`)),
+            more > 0 && h("li", {}, `and ${count(more, "more reason", "more reasons")}`)));
+  }
+}
+
+function card(label, value, note, tone = "") {
+  return h("div", {class: `card${tone ? ` ${tone}` : ""}`},
+    h("span", {class: "card-label"}, label),
+    h("span", {class: "card-value"}, value),
+    h("span", {class: "card-note"}, note));
+}
+
+function full(label, used, has, shown) {
+  const share = has ? used / has : null;
+  return h("div", {class: "card"},
+    h("span", {class: "card-label"}, label),
+    h("span", {class: "card-value"}, percent(share)),
+    bar(share, `${shown(used)} of ${shown(has)}`));
+}
+
+function cost(sums, nodes) {
+  if (!nodes || sums.unpriced === nodes) return card("Cost", ["–"], "no node has a price");
+  const note = sums.unpriced ? `per hour; ${count(sums.unpriced, "node")} without a price` : "per hour";
+  return card("Cost", [money(Math.max(0, sums.price))], note);
+}
+
+function leader(answers, now) {
+  const one = answers?.leader;
+  if (!one) return card("Scheduler", ["…"], "being asked");
+  const runs = one.runs === true ? "runs" : one.runs === false ? "away" : "not known";
+  const note = one.holder ? `${one.holder}${one.since ? `, for ${age(now - one.since)}` : ""}` : one.why || `${one.name}: no lease tells`;
+  return h("div", {class: `card${one.runs === false ? " bad" : ""}`},
+    h("span", {class: "card-label"}, `Scheduler ${one.name}`),
+    h("span", {class: "card-value word"}, runs),
+    h("span", {class: "card-note", title: note}, note));
+}
