@@ -20,12 +20,14 @@ from fairlead.engine.ask.capacity import ZONE, group_of, is_spot, state_of
 from fairlead.engine.ask.cost import INSTANCE_TYPE, Price, price_of
 from fairlead.engine.ask.timeline import Happening
 from fairlead.engine.gangs.membership import gang_of, shown
-from fairlead.engine.planning.priority import PriorityAnnotation, priority_of
+from fairlead.engine.planning.priority import priority_of
+from fairlead.engine.planning.settings import Settings
 from fairlead.engine.snapshot.requests import CPU, MEMORY, PODS, allocatable, requests_of
 from fairlead.errors import BadObject
 from fairlead.kube.event import Event
 from fairlead.kube.node import Node
 from fairlead.kube.pod import Pod
+from fairlead.policy.names import CAPACITY_ANNOTATION
 
 KEPT = 5_000
 """Happenings that are remembered."""
@@ -62,6 +64,8 @@ class PodRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     scheduler: str
     cpu: int
     memory: int
+    exclusive: bool
+    """Whether no other pod of Fairlead's may be on its node."""
     since: float
     """When it came to be in this state, as far as it says; else when it was created."""
 
@@ -97,10 +101,11 @@ class Board:
     would give it now. Finished pods take no room and have no row.
     """
 
-    def __init__(self, *, prices: Sequence[Price] = (), annotation: PriorityAnnotation | None = None) -> None:
-        """`prices` are for nodes whose label says none; `annotation`: where that of priority is honoured."""
+    def __init__(self, settings: Settings | None = None, *, prices: Sequence[Price] = ()) -> None:
+        """`settings` are those of our scheduler; `prices` are for nodes whose label says none."""
+        self._settings = settings or Settings()
+        self._annotation = self._settings.priority_annotation
         self._prices = prices
-        self._annotation = annotation
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self.nodes: dict[str, Node] = {}
         """The objects that the rows were made of, and those of finished pods."""
@@ -160,7 +165,7 @@ class Board:
         if self._namespaces.get(name) == labels:
             return
         self._namespaces[name] = labels
-        if self._annotation is None or self._annotation.namespace_selector is None:
+        if self._annotation.namespace_selector is None:
             return
         for key, pod in self.pods.items():
             if pod.metadata.namespace == name and not pod.terminal:
@@ -270,8 +275,15 @@ class Board:
             pod.spec.scheduler_name,
             asked.get(CPU, 0),
             asked.get(MEMORY, 0),
+            self._is_exclusive(pod),
             since,
         )
+
+    def _is_exclusive(self, pod: Pod) -> bool:
+        if pod.spec.scheduler_name not in self._settings.scheduler_names:
+            return False
+        said = pod.metadata.annotations.get(CAPACITY_ANNOTATION)
+        return self._settings.capacity == "exclusive" or said == "exclusive"
 
 
 def _parted(changed: Iterable[str], rows: Mapping[str, Row]) -> tuple[list[Row], list[str]]:

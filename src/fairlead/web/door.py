@@ -45,7 +45,7 @@ class DashboardDoor(Door):
         """
         super().__init__(context)
         self._history = History()
-        board = Board(prices=prices, annotation=settings.priority_annotation)
+        board = Board(settings, prices=prices)
         self._live = Live(context, board, self._history)
         self._answers = Answers(self._live.collect, settings, lease=lease, made=self._made)
         self._live.answers = self._answers

@@ -23,13 +23,13 @@ from rich.console import Console
 
 from fairlead.cli.demo.narrator import Narrator
 from fairlead.cli.demo.observed import KINDS, Observed, Thing
-from fairlead.cli.demo.story import SETTLE_S, Chapter, Create, Kill, Scale, Step, Until, story
+from fairlead.cli.demo.story import SETTLE_S, YOURS, Chapter, Create, Kill, Scale, Step, Until, story
 from fairlead.client import config as kubeconfig
 from fairlead.client.api import Client
 from fairlead.client.connection import Connection
 from fairlead.client.reflector import Reflector
 from fairlead.client.view import Added, Deleted, Event, Modified
-from fairlead.doors.process import Context
+from fairlead.doors.process import Context, serve_doors
 from fairlead.doors.scheduler.configuration import merged
 from fairlead.doors.scheduler.door import SchedulerDoor
 from fairlead.doors.tasks import beside
@@ -39,6 +39,8 @@ from fairlead.kube.decode import convert
 from fairlead.kube.resources import known
 from fairlead.rig.controlplane import ControlPlane
 from fairlead.rig.nodes import UNREADY_ANNOTATION
+from fairlead.web.door import DashboardDoor
+from fairlead.web.local import ANY_PORT, LocalDashboard
 from fairlead.world.clock import VirtualClock, WallClock
 from fairlead.world.fairlead_scheduler import Fairlead
 from fairlead.world.kubelet import Pace
@@ -50,7 +52,7 @@ from fairlead.world.world import NotReached, World
 _PATIENCE_S = 60.0
 # A user at a terminal reads what a chapter is about before it happens.
 _BREATH_S = 1.5
-_END = "The end: nothing is left to repair."
+_SYSTEM = "fairlead-system"
 
 
 # In virtual time
@@ -80,7 +82,6 @@ def tell_fast(console: Console) -> None:
     try:
         for step in story(observed):
             _do(world, narrator, step)
-        narrator.chapter(_END)
     finally:
         fairlead.close()
         world.close()
@@ -141,18 +142,19 @@ async def tell_live(console: Console, *, real: bool, stay: bool) -> None:
         target = kubeconfig.load(cluster.kubeconfig)
         client = Client(await stack.enter_async_context(Connection(target)))
         await stack.enter_async_context(_watching(client, observed))
-        await stack.enter_async_context(_scheduling(cluster))
+        await client.create(known("Namespace"), {"metadata": {"name": _SYSTEM}})
+        dashboard = await stack.enter_async_context(_scheduling(cluster, narrator.address))
         for step in story(observed):
             await _do_live(cluster, client, narrator, changed, step)
-            if isinstance(step, Chapter) and console.is_terminal:
-                await asyncio.sleep(_BREATH_S)
-        narrator.chapter(_END)
+            if isinstance(step, Chapter):
+                dashboard.say("chapter", step.text)
+                if console.is_terminal:
+                    await asyncio.sleep(_BREATH_S)
         if stay:
-            narrator.say(
-                "",
-                f"the cluster stays up: kubectl --kubeconfig {shlex.quote(str(cluster.kubeconfig))} "
-                "get pods -A -o wide",
-            )
+            kubectl = f"kubectl --kubeconfig {shlex.quote(str(cluster.kubeconfig))}"
+            narrator.say("", f"the cluster stays up, with room for yours: {kubectl} get pods -A -o wide")
+            narrator.say("", f"try: {kubectl} apply -f {shlex.quote(str(YOURS))}")
+            narrator.say("", f"or:  {kubectl} create deployment mine --image=nginx --replicas=3")
             narrator.say("", "Ctrl-C ends it")
             await asyncio.Event().wait()
 
@@ -201,6 +203,7 @@ async def _real() -> AsyncIterator[_Cluster]:
     async with ControlPlane() as plane:
         await asyncio.to_thread(plane.start_controller_manager)
         await asyncio.to_thread(plane.start_kwok)
+        await asyncio.to_thread(plane.start_scheduler)  # for pods that name no scheduler
         yield _Cluster(plane.url, plane.kubeconfig, kill)
 
 
@@ -223,19 +226,30 @@ async def _watching(client: Client, observed: Observed) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def _scheduling(cluster: _Cluster) -> AsyncIterator[None]:
-    """Run Fairlead beside the cluster, as ``fairlead scheduler`` would."""
-    configuration = merged({}, {"leaderElection.enabled": False, "gangs.settle": f"{SETTLE_S}s"})
+async def _scheduling(cluster: _Cluster, tell: Callable[[str], None]) -> AsyncIterator[DashboardDoor]:
+    """Run Fairlead beside the cluster, as ``fairlead scheduler`` would, and the dashboard with it.
+
+    `tell` receives the dashboard's address, and another each time one was used.
+    """
+    configuration = merged({}, {"gangs.settle": f"{SETTLE_S}s"})
     target = kubeconfig.load(cluster.kubeconfig)
     async with Connection(target, in_flight=configuration.in_flight + 32) as connection, beside() as start:
         client = Client(connection)
         policies = LivePolicies(client, cluster=False)
-        context = Context(client, policies, "fairlead-system", client.rng)
-        start(context.follow())
-        scheduler = SchedulerDoor(context, configuration)
-        running = start(scheduler.run())
-        yield
-        scheduler.stop()
+        context = Context(client, policies, _SYSTEM, client.rng)
+        lease = configuration.leader_election.lease_name
+        dashboard = LocalDashboard(context, configuration.settings(), tell, lease=lease, title="demo")
+        stopping, ready = asyncio.Event(), asyncio.Event()
+
+        def opened(url: str) -> None:
+            dashboard.opened_at(url)
+            ready.set()
+
+        doors = [SchedulerDoor(context, configuration), dashboard.door]
+        running = start(serve_doors(doors, context, listen=ANY_PORT, stopping=stopping, ready=opened))
+        await ready.wait()
+        yield dashboard.door
+        stopping.set()
         await running
 
 

@@ -30,12 +30,19 @@ class Narrator:
         self._told: dict[str, set[str]] = {}  # who → why it waits, as far as that was said
         self._started: dict[str, bool] = {}  # gang → whether all of it has a node
         self._gangs: dict[str, str] = {}  # pod → its gang
+        self._opened = False
         observed.on_change.append(self._changed)
 
     def chapter(self, text: str) -> None:
         """A new part of the story."""
         self._console.print()
         self._console.print(Text(text, style="bold"))
+
+    def address(self, address: str) -> None:
+        """Where the same can be watched in a browser; each address works once."""
+        text = "opened; for another browser:" if self._opened else "watch it in a browser:"
+        self._opened = True
+        self.say("", f"{text} {address}")
 
     def say(self, who: str, text: str, style: str = "") -> None:
         """One line, with the time since the start."""

@@ -30,6 +30,8 @@ _EXAMPLES = next(
     _PACKAGE / "examples",
 )
 _NODES = 4
+YOURS = _EXAMPLES / "yours.yaml"
+"""A Deployment for which there is room once the story is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,10 @@ def story(observed: Observed) -> Iterator[Step]:
         f"{dying} to be missed", lambda: any(n.name == dying and not n.ready for n in observed.nodes())
     )
     yield Until("all to be repaired", lambda: _all_well(observed, dying))
+
+    yield Chapter("Two more nodes join: room for pods of your own.")
+    yield from _join(observed, (_NODES + 3, _NODES + 4))
+    yield Chapter("The end: nothing is left to repair.")
 
 
 def _join(observed: Observed, numbers: Iterator[int] | range | tuple[int, ...]) -> Iterator[Step]:

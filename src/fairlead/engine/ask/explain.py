@@ -45,6 +45,8 @@ class Explanation:
     suggestions: list[str]
     changes: list[Change] = field(default_factory=list)
     nearest: str = ""
+    order: tuple[str, ...] = ()
+    """The rules in the order in which nodes are put to them."""
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data."""
@@ -53,6 +55,7 @@ class Explanation:
             "feasible": self.feasible,
             "reasons": self.reasons,
             "rules": self.rules,
+            "ruleOrder": list(self.order),
             "message": self.message,
             "suggestions": self.suggestions,
             "changes": [change.to_dict() for change in self.changes],
@@ -142,6 +145,7 @@ def explain(
         [one.text for one in helpful],
         [one.change for one in helpful],
         "" if feasible else nearest_rule(snapshot, cls, base),
+        base.rules,
     )
 
 

@@ -4,7 +4,7 @@
 // kept up to date pod by pod, so that a change costs what it touches.
 
 const NODE = ["name", "zone", "group", "kind", "spot", "state", "cpu", "memory", "capacity", "price"];
-const POD = ["key", "node", "state", "priority", "gang", "workload", "scheduler", "cpu", "memory", "since"];
+const POD = ["key", "node", "state", "priority", "gang", "workload", "scheduler", "cpu", "memory", "exclusive", "since"];
 const LINE = ["number", "at", "kind", "about", "text", "node", "gang", "by"];
 const LINES = 1000;
 
@@ -28,7 +28,7 @@ export class Board {
     this.lines = []; // oldest first
     this.answers = null;
     this.at = 0;
-    this.sums = {ready: 0, cpu: 0, memory: 0, usedCpu: 0, usedMemory: 0, price: 0, unpriced: 0, spot: 0, placed: 0, onSpot: 0};
+    this.sums = {ready: 0, cordoned: 0, cpu: 0, memory: 0, usedCpu: 0, usedMemory: 0, price: 0, unpriced: 0, spot: 0, placed: 0, onSpot: 0};
     this.layout = 0; // counts changes that move boxes on the map
   }
 
@@ -137,6 +137,7 @@ export class Board {
     sums.cpu += sign * node.cpu;
     sums.memory += sign * node.memory;
     if (node.state === "Ready") sums.ready += sign;
+    if (node.state === "Cordoned") sums.cordoned += sign;
     if (node.spot) sums.spot += sign;
     if (node.price === null) sums.unpriced += sign;
     else sums.price += sign * node.price;

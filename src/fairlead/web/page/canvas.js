@@ -2,9 +2,11 @@
 // what moves: the box under the pointer, the chosen one, and a flash where a pod came or went.
 
 import {neighbour, nodeAt, stack} from "./layout.js";
-import {middle} from "./format.js";
+import {middle, shared} from "./format.js";
 
 const FLASH_MS = 900;
+const EDGE = 4; // around the boxes, for the ring of one at the edge
+const NAMED = 58; // boxes of this width have names
 const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif";
 
 export class Canvas {
@@ -44,8 +46,8 @@ export class Canvas {
     this.colours = colours;
     this.filter = filter;
     const ratio = Math.min(devicePixelRatio || 1, 2);
-    const width = Math.max(1, Math.ceil(made.width));
-    const height = Math.max(1, Math.ceil(made.height));
+    const width = Math.ceil(made.width) + 2 * EDGE;
+    const height = Math.ceil(made.height) + 2 * EDGE;
     for (const canvas of [this.base, this.over]) {
       canvas.width = width * ratio;
       canvas.height = height * ratio;
@@ -54,9 +56,16 @@ export class Canvas {
     }
     this.element.style.height = `${height}px`;
     this.pen = this.base.getContext("2d", {alpha: false});
-    this.pen.scale(ratio, ratio);
+    this.pen.setTransform(ratio, 0, 0, ratio, EDGE * ratio, EDGE * ratio);
     this.overPen = this.over.getContext("2d");
-    this.overPen.scale(ratio, ratio);
+    this.overPen.setTransform(ratio, 0, 0, ratio, EDGE * ratio, EDGE * ratio);
+    this.painted = null;
+    [this.head, this.tail] = made.w >= NAMED ? shared([...made.boxes.keys()]) : [0, 0];
+    this.letters = {};
+    for (const size of [11, 12]) {
+      this.pen.font = `${size}px ${FONT}`;
+      this.letters[size] = this.pen.measureText("abcdefghijklmnoprstu-0123456789").width / 31;
+    }
     this.readTheme();
     this.paintAll();
   }
@@ -87,7 +96,7 @@ export class Canvas {
   paintAll() {
     const {pen, made} = this;
     pen.fillStyle = this.ink.ground;
-    pen.fillRect(0, 0, made.width, made.height);
+    pen.fillRect(-EDGE, -EDGE, made.width + 2 * EDGE, made.height + 2 * EDGE);
     pen.textBaseline = "middle";
     for (const section of made.sections) {
       pen.font = `600 13px ${FONT}`;
@@ -120,7 +129,7 @@ export class Canvas {
     const bad = node.state === "NotReady";
     pen.fillStyle = bad ? ink.badGround : ink.box;
     pen.fillRect(box.x, box.y, w, h);
-    const named = w >= 58;
+    const named = w >= NAMED;
     const head = named ? 18 : 0;
     const edge = w >= 34 ? 3 : 1;
     const inner = h - head - 2 * edge;
@@ -137,14 +146,15 @@ export class Canvas {
         pen.fillStyle = this.striped;
         pen.fillRect(left, top + y + gap, width, height - gap);
       }
-      if (named && height >= 13 && !faded) this.write(pod.key.slice(pod.key.indexOf("/") + 1), left + 4, top + y + gap + (height - gap) / 2, width - 8, pen.fillStyle, pod);
+      if (named && height >= 13 && !faded) this.write(pod.key.slice(pod.key.indexOf("/") + 1), left + 4, top + y + gap + (height - gap) / 2, width - 8, pod);
     }
     pen.globalAlpha = 1;
     if (named) {
       pen.font = `12px ${FONT}`;
       pen.fillStyle = bad ? ink.bad : ink.text;
       const mark = bad ? "✕ " : node.state === "Cordoned" ? "⊘ " : "";
-      pen.fillText(mark + middle(box.name, Math.floor((w - 10) / 6.6) - mark.length), box.x + 4, box.y + 10);
+      const most = Math.floor((w - 8) / this.letters[12]) - mark.length;
+      pen.fillText(mark + middle(this.short(box.name, most), most), box.x + 4, box.y + 10);
     }
     pen.lineWidth = 1;
     pen.strokeStyle = bad ? ink.bad : ink.line;
@@ -153,10 +163,16 @@ export class Canvas {
     pen.setLineDash([]);
   }
 
-  write(text, x, y, room, ground, pod) {
+  /** A node's name; where it is too long, without what all names begin or end with. */
+  short(name, most) {
+    if (name.length <= most) return name;
+    return (this.head ? "…" : "") + name.slice(this.head, name.length - this.tail) + (this.tail ? "…" : "");
+  }
+
+  write(text, x, y, room, pod) {
     const {pen} = this;
     pen.font = `11px ${FONT}`;
-    const most = Math.floor(room / 6);
+    const most = Math.floor(room / this.letters[11]);
     if (most < 4) return;
     pen.fillStyle = onColour(pod.state === "leaving" ? this.ink.box : this.colours.colour(pod), pod.state === "starting" ? this.ink.box : "");
     pen.fillText(middle(text, most), x, y + 0.5);
@@ -174,7 +190,7 @@ export class Canvas {
     const pen = this.overPen;
     const {made, ink} = this;
     // Only what was painted before is wiped: of a large map most is empty here.
-    for (const area of this.painted ?? [[0, 0, made.width, made.height]]) pen.clearRect(...area);
+    for (const area of this.painted ?? [[-EDGE, -EDGE, made.width + 2 * EDGE, made.height + 2 * EDGE]]) pen.clearRect(...area);
     this.painted = [];
     const now = performance.now();
     pen.lineWidth = 2;
@@ -211,10 +227,10 @@ export class Canvas {
     const node = this.board.nodes.get(name);
     if (!box || !node) return null;
     const {w, h} = this.made;
-    const head = w >= 58 ? 18 : 0;
+    const head = w >= NAMED ? 18 : 0;
     const edge = w >= 34 ? 3 : 1;
     const at = y - box.y - head - edge;
-    return stack(node, h - head - 2 * edge, w >= 58 ? 15 : 1.5).find((one) => at >= one.y && at < one.y + one.height)?.pod ?? null;
+    return stack(node, h - head - 2 * edge, w >= NAMED ? 15 : 1.5).find((one) => at >= one.y && at < one.y + one.height)?.pod ?? null;
   }
 
   select(name) {
@@ -225,12 +241,13 @@ export class Canvas {
 
   point(event) {
     if (!this.made) return;
-    const name = nodeAt(this.made, event.offsetX, event.offsetY);
+    const [x, y] = [event.offsetX - EDGE, event.offsetY - EDGE];
+    const name = nodeAt(this.made, x, y);
     if (name !== this.under) {
       this.under = name;
       this.paintOver();
     }
-    this.hovered(name, event.offsetX, event.offsetY, name ? this.podAt(name, event.offsetY) : null);
+    this.hovered(name, x, y, name ? this.podAt(name, y) : null);
   }
 
   leave() {
@@ -241,7 +258,7 @@ export class Canvas {
 
   click(event) {
     if (!this.made) return;
-    const name = nodeAt(this.made, event.offsetX, event.offsetY);
+    const name = nodeAt(this.made, event.offsetX - EDGE, event.offsetY - EDGE);
     if (name) this.opened(name);
   }
 

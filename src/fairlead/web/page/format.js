@@ -60,6 +60,26 @@ export function namespaceOf(key) {
   return at < 0 ? "" : key.slice(0, at);
 }
 
+/** What all names begin and end with, where that is long enough to be worth leaving out: [head, tail] in letters. */
+export function shared(names) {
+  if (names.length < 2) return [0, 0];
+  const first = names[0];
+  let head = first.length;
+  let tail = first.length;
+  for (const name of names) {
+    let i = 0;
+    while (i < head && i < name.length && name[i] === first[i]) i += 1;
+    head = i;
+    let j = 0;
+    while (j < tail && j < name.length - head && j < first.length - head && name[name.length - 1 - j] === first[first.length - 1 - j]) j += 1;
+    tail = j;
+  }
+  // Numbers and words are not cut apart.
+  while (head > 0 && /[a-z0-9]/i.test(first[head - 1])) head -= 1;
+  while (tail > 0 && /[a-z0-9]/i.test(first[first.length - tail])) tail -= 1;
+  return [head >= 6 ? head : 0, tail >= 6 ? tail : 0];
+}
+
 /** A long name cut in its middle: what tells two nodes apart is mostly at the end. */
 export function middle(text, most) {
   if (text.length <= most) return text;

@@ -37,6 +37,7 @@ function withSize(sections, width, w, h) {
     placed.push({name: section.name, label: section.label, y, top, bottom, nodes: section.nodes});
     y = bottom + AFTER + gap;
   }
+  return {sections: placed, boxes, w, h, gap, columns, width, height: y};
 }
 
 /** The node whose box is at a place, "" for none. */
@@ -80,14 +81,14 @@ export function neighbour(made, name, key) {
 /**
  * How the pods of a node fill its box, from the bottom: [{pod, y, height}], heights in pixels of `inner`.
  * The most important are at the bottom. Each is as high as its share of what the node has least of, and at least
- * high enough to be seen.
+ * high enough to be seen; one that has the node to itself fills it.
  */
 export function stack(node, inner, least) {
   const pods = [...node.pods.values()].sort((a, b) => b.priority - a.priority || (a.key < b.key ? -1 : 1));
   if (!pods.length) return [];
   const atLeast = Math.min(least, inner / pods.length);
   const heights = pods.map((pod) => {
-    const share = Math.max(node.cpu ? pod.cpu / node.cpu : 0, node.memory ? pod.memory / node.memory : 0);
+    const share = pod.exclusive ? 1 : Math.max(node.cpu ? pod.cpu / node.cpu : 0, node.memory ? pod.memory / node.memory : 0);
     return Math.max(share * inner, atLeast);
   });
   const total = heights.reduce((sum, one) => sum + one, 0);

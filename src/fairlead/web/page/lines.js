@@ -16,6 +16,17 @@ export const DECISIONS = ["placed", "held", "waits", "preempted", "moved", "evic
 const NODES = ["node-ready", "node-lost", "node-gone"];
 const POLICIES = ["marked", "unmarked"];
 
+/** Lines of which several members of a gang say the same, as one; each has `more`, the number of others. */
+export function gathered(lines) {
+  const found = [];
+  for (const line of lines) {
+    const last = found[found.length - 1];
+    if (last && line.gang && last.gang === line.gang && last.kind === line.kind && last.text === line.text && last.at - line.at < 5) last.more += 1;
+    else found.push({...line, more: 0});
+  }
+  return found;
+}
+
 export function lineRow(line) {
   const [label, tone] = KINDS[line.kind] ?? [line.kind, ""];
   if (line.kind === "chapter") return h("li", {class: "line chapter"}, h("time", {}, clock(line.at)), h("p", {}, line.text));
@@ -27,6 +38,7 @@ export function lineRow(line) {
 function about(line) {
   if (NODES.includes(line.kind)) return nodeLink(line.about);
   if (POLICIES.includes(line.kind)) return policyLink(line.about);
+  if (line.more) return ["gang ", gangLink(line.gang), h("small", {}, ` ${line.more + 1} pods`)];
   return [podLink(line.about, line.about), line.gang && [" ", h("small", {}, "gang ", gangLink(line.gang))]];
 }
 

@@ -5,7 +5,7 @@ import {address} from "./links.js";
 import {age, bytes, count, cpus, money, percent} from "./format.js";
 import {fill, h} from "./dom.js";
 
-const REASONS = 3;
+const REASONS = 2;
 
 export class Strip {
   constructor(element) {
@@ -15,7 +15,7 @@ export class Strip {
   show(board) {
     const {sums, nodes, waiting, answers} = board;
     fill(this.element,
-      card("Nodes", [String(nodes.size.toLocaleString("en"))], nodes.size === sums.ready ? "all ready" : `${nodes.size - sums.ready} not ready`, nodes.size !== sums.ready && "warn"),
+      nodeCard(nodes.size, sums),
       full("CPU", sums.usedCpu, sums.cpu, cpus),
       full("Memory", sums.usedMemory, sums.memory, bytes),
       this.pending(waiting, answers),
@@ -44,6 +44,12 @@ function card(label, value, note, tone = "") {
     h("span", {class: "card-label"}, label),
     h("span", {class: "card-value"}, value),
     h("span", {class: "card-note"}, note));
+}
+
+function nodeCard(number, {ready, cordoned}) {
+  const missing = number - ready - cordoned;
+  const said = [missing && `${missing} not ready`, cordoned && `${cordoned} cordoned`].filter(Boolean).join(", ");
+  return card("Nodes", [number.toLocaleString("en")], said || "all ready", missing && "bad");
 }
 
 function full(label, used, has, shown) {

@@ -77,10 +77,10 @@ export class Table {
   }
 }
 
-/** A bar: how much of something is used. */
-export function bar(share, label) {
+/** A bar: how much of something is used; or, with `good`, how much of what is needed is there. */
+export function bar(share, label, {good = false} = {}) {
   const shown = Math.max(0, Math.min(1, share ?? 0));
   return h("span", {class: "bar-cell"},
-    h("span", {class: `bar${share > 0.95 ? " full" : ""}`, "aria-hidden": "true"}, h("span", {style: {width: `${shown * 100}%`}})),
+    h("span", {class: `bar${good ? (share >= 1 ? " good" : "") : share > 0.95 ? " full" : ""}`, "aria-hidden": "true"}, h("span", {style: {width: `${shown * 100}%`}})),
     h("span", {class: "bar-label"}, label));
 }

@@ -1,6 +1,6 @@
 // What happened, line by line: placed, held, preempted by whom, moved. It follows unless told to stand still.
 
-import {DECISIONS, KINDS, lineRow} from "./lines.js";
+import {DECISIONS, KINDS, gathered, lineRow} from "./lines.js";
 import {atMostEvery, fill, h} from "./dom.js";
 import {change} from "./links.js";
 import {count} from "./format.js";
@@ -70,7 +70,7 @@ export class DecisionsView {
       if (line.number > this.until) later += 1;
       else found.push(line);
     }
-    fill(this.list, found.map((line) => lineRow(line)));
+    fill(this.list, gathered(found).map(lineRow));
     this.more.hidden = !later;
     this.more.textContent = `Show ${count(later, "newer line")}`;
     this.none.hidden = found.length > 0;

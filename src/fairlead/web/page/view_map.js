@@ -5,12 +5,13 @@ import {Colours, WAYS} from "./colours.js";
 import {Table, bar} from "./table.js";
 import {age, bytes, count, cpus, middle, money, percent} from "./format.js";
 import {announce, atMostEvery, fill, h, oncePerFrame} from "./dom.js";
-import {change, gangLink, parse, podAddress, podLink} from "./links.js";
+import {address, change, gangLink, podAddress, podLink} from "./links.js";
 import {fillOf} from "./board.js";
 import {layOut} from "./layout.js";
 import {read} from "./feed.js";
 
 const WAITING_SHOWN = 60;
+const TONES = {Ready: "", Cordoned: "warn-text", NotReady: "bad"};
 
 export class MapView {
   constructor(app) {
@@ -168,10 +169,17 @@ export class MapView {
   showTray() {
     const pods = [...this.board.waiting.values()].sort((a, b) => b.priority - a.priority || a.since - b.since);
     this.tray.hidden = !pods.length;
+    const together = new Map(); // those of a gang or a workload wait for the same
+    for (const pod of pods) {
+      const name = pod.gang ? `gang ${pod.gang}` : pod.workload || pod.key;
+      if (!together.has(name)) together.set(name, []);
+      together.get(name).push(pod);
+    }
+    const shown = [...together].slice(0, WAITING_SHOWN);
     fill(this.tray, h("h2", {}, `${count(pods.length, "pod")} without a node`),
-      h("div", {class: "cells"}, pods.slice(0, WAITING_SHOWN).map((pod) => h("a", {class: "cell", href: podAddress(pod.key), title: `${pod.key}, priority ${pod.priority}${pod.gang ? `, gang ${pod.gang}` : ""}`},
-        h("span", {class: "swatch", style: {background: this.colours.colour(pod)}, "aria-hidden": "true"}), middle(pod.key.slice(pod.key.indexOf("/") + 1), 26))),
-        pods.length > WAITING_SHOWN && h("span", {class: "cell more"}, `and ${count(pods.length - WAITING_SHOWN, "more", "more")}`)));
+      h("div", {class: "cells"}, shown.map(([name, [pod, ...more]]) => h("a", {class: "cell", href: pod.gang ? address({view: "queue", query: {gang: pod.gang}}) : podAddress(pod.key), title: `${pod.key}, priority ${pod.priority}`},
+        h("span", {class: "swatch", style: {background: this.colours.colour(pod)}, "aria-hidden": "true"}), middle(name, 40), more.length > 0 && h("b", {}, ` ×${more.length + 1}`))),
+        together.size > shown.length && h("span", {class: "cell more"}, `and ${count(together.size - shown.length, "more", "more")}`)));
   }
 
   only(value) {
@@ -247,7 +255,7 @@ export class MapView {
     const pods = [...node.pods.values()].sort((a, b) => b.priority - a.priority || (a.key < b.key ? -1 : 1));
     fill(this.side, button, h("h2", {}, node.name),
       h("dl", {class: "facts"},
-        fact("State", h("span", {class: node.state === "Ready" ? "" : "bad"}, node.state)),
+        fact("State", h("span", {class: TONES[node.state]}, node.state)),
         node.group && fact("Group", node.group), node.zone && fact("Zone", node.zone),
         node.kind && fact("Type", node.kind + (node.spot ? ", spot" : "")),
         fact("CPU", bar(node.cpu ? node.usedCpu / node.cpu : null, `${cpus(node.usedCpu)} of ${cpus(node.cpu)}`)),
@@ -268,7 +276,7 @@ export class MapView {
     if (!node) return;
     fill(this.tip, h("b", {}, name), h("br"),
       `${node.state} · ${count(node.pods.size, "pod")} · CPU ${percent(node.cpu ? node.usedCpu / node.cpu : null)} · memory ${percent(node.memory ? node.usedMemory / node.memory : null)}`,
-      pod && [h("br"), h("span", {class: "swatch", style: {background: this.colours.colour(pod)}}), `${pod.key}: ${pod.state} for ${age(this.board.at - pod.since)}, priority ${pod.priority}`, pod.gang && `, gang ${pod.gang}`]);
+      pod && [h("br"), h("span", {class: "swatch", style: {background: this.colours.colour(pod)}}), `${pod.key}: ${pod.state} for ${age(this.board.at - pod.since)}, priority ${pod.priority}`, pod.gang && `, gang ${pod.gang}`, pod.exclusive && ", alone on its node"]);
     const room = this.held.clientWidth - this.tip.offsetWidth - 4;
     this.tip.style.left = `${Math.max(0, Math.min(x + 14, room))}px`;
     this.tip.style.top = `${y + 18}px`;
@@ -298,7 +306,7 @@ function byName(a, b) {
 
 const COLUMNS = [
   {name: "name", label: "Node", of: (node) => node.name, cell: (node) => h("a", {href: `#/map?node=${encodeURIComponent(node.name)}`}, node.name)},
-  {name: "state", label: "State", of: (node) => node.state, cell: (node) => h("span", {class: node.state === "Ready" ? "" : "bad"}, node.state)},
+  {name: "state", label: "State", of: (node) => node.state, cell: (node) => h("span", {class: TONES[node.state]}, node.state)},
   {name: "group", label: "Group", of: (node) => node.group, cell: (node) => node.group},
   {name: "zone", label: "Zone", of: (node) => node.zone, cell: (node) => node.zone},
   {name: "kind", label: "Type", of: (node) => node.kind, cell: (node) => node.kind + (node.spot ? " (spot)" : "")},

@@ -55,8 +55,9 @@ function scheduler(one) {
 }
 
 function queued(queue) {
-  const ahead = queue.ahead?.length ?? queue.ahead ?? 0;
-  return [`at ${queue.position ?? "?"}`, ahead ? h("small", {}, `, ${typeof ahead === "number" ? ahead : ahead.length} ahead`) : ""];
+  const held = queue.heldBackBy.slice(0, EXAMPLES);
+  return [queue.position ? `at ${queue.position}` : "not tried for now", queue.ahead.length ? ` of those that wait, ${queue.ahead.length} ahead` : "",
+    held.length > 0 && h("small", {}, "; would fit without ", held.map((pod, i) => [i ? ", " : "", podLink(pod, pod)]), queue.heldBackBy.length > held.length && " and others")];
 }
 
 function help(pod) {
@@ -70,14 +71,14 @@ function gang(one) {
   if (!one) return null;
   return h("section", {class: "panel"}, h("h2", {}, "Gang ", gangLink(one.name)),
     h("p", {}, `${one.present} of ${one.minimum} members are there, ${one.running} with a node.`, one.waitsFor && ` It waits: ${one.waitsFor}.`),
-    h("ul", {class: "pods"}, one.members.map((each) => h("li", {}, podLink(each.pod, each.pod), h("small", {}, each.node ? ["on ", nodeLink(each.node)] : "without a node")))));
+    h("ul", {class: "pods members"}, one.members.map((each) => h("li", {}, podLink(each.pod, each.pod), h("small", {}, each.node ? ["on ", nodeLink(each.node)] : "without a node")))));
 }
 
 function policy(one) {
   if (!one) return null;
   return h("section", {class: "panel"}, h("h2", {}, "Policy ", policyLink(one.policy)),
     h("dl", {class: "facts"}, one.tier && fact("Tier", h("a", {href: address({view: "map", query: {by: `tier:${one.policy}`}})}, one.tier)), one.slot > 0 && fact("Slot", String(one.slot))),
-    one.why && h("p", {}, one.why), one.marks.map((mark) => h("p", {class: "mark"}, `tier ${mark.tier} is left alone until ${clock(mark.until)}${mark.reason ? `: ${mark.reason}` : ""}`)));
+    one.why && h("p", {}, one.why), one.marks.map((mark) => h("p", {class: "marked"}, `tier ${mark.tier} is left alone until ${clock(mark.until)}${mark.reason ? `: ${mark.reason}` : ""}`)));
 }
 
 function notes(pod) {
@@ -91,7 +92,7 @@ function matrix(pod) {
   const refused = Object.keys(pod.rules);
   const nodes = [...pod.feasible, ...refused];
   if (!nodes.length) return null;
-  const order = pod.order ?? [];
+  const order = pod.ruleOrder ?? [];
   const used = order.filter((rule) => refused.some((node) => pod.rules[node] === rule));
   for (const node of refused) if (!used.includes(pod.rules[node])) used.push(pod.rules[node]);
   const summary = h("p", {}, pod.message ?? `It fits on ${count(pod.feasible.length, "node")} of ${nodes.length}.`);

@@ -48,7 +48,7 @@ function card(policy, open) {
           h("span", {class: "coming", style: {width: `${(tier.pending / most) * 100}%`}}),
           h("span", {class: "wanted", style: {left: `${(tier.desired / most) * 100}%`}})),
         h("span", {class: "tier-text"}, `${tier.actual} of ${tier.desired}`, tier.pending ? `, ${tier.pending} waiting` : "", ` · ${count(tier.fill.nodes, "node")}`),
-        mark && h("span", {class: "mark"}, `left alone until ${clock(mark.until)}${mark.reason ? `: ${mark.reason}` : ""}`));
+        mark && h("span", {class: "marked"}, `left alone until ${clock(mark.until)}${mark.reason ? `: ${mark.reason}` : ""}`));
     })),
     h("details", {open, "data-policy": policy.name}, h("summary", {}, `Groups${policy.groups > policy.list.length ? `, the ${policy.list.length} that are most off` : ""}`), table.element));
 }

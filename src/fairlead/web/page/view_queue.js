@@ -36,7 +36,7 @@ function showGang(element, name, gang) {
   }
   fill(element, h("h2", {}, `Gang ${name}`),
     h("p", {}, whole(gang), gang.waitsFor ? ` It waits: ${gang.waitsFor}.` : ""),
-    h("ul", {class: "pods"}, gang.members.map((one) => h("li", {}, podLink(one.pod, one.pod), h("small", {}, one.node ? ["on ", nodeLink(one.node)] : "without a node")))));
+    h("ul", {class: "pods members"}, gang.members.map((one) => h("li", {}, podLink(one.pod, one.pod), h("small", {}, one.node ? ["on ", nodeLink(one.node)] : "without a node")))));
 }
 
 function whole(gang) {
@@ -56,7 +56,7 @@ const UNITS = (view) => [
 
 const GANGS = () => [
   {name: "name", label: "Gang", of: (gang) => gang.name, cell: (gang) => h("a", {href: `#/queue?gang=${encodeURIComponent(gang.name)}`}, gang.name)},
-  {name: "present", label: "There", number: true, of: (gang) => gang.present / Math.max(1, gang.minimum), cell: (gang) => bar(gang.present / Math.max(1, gang.minimum), `${gang.present} of ${gang.minimum}`)},
+  {name: "present", label: "There", number: true, of: (gang) => gang.present / Math.max(1, gang.minimum), cell: (gang) => bar(gang.present / Math.max(1, gang.minimum), `${gang.present} of ${gang.minimum}`, {good: true})},
   {name: "running", label: "With a node", number: true, of: (gang) => gang.running, cell: (gang) => String(gang.running)},
   {name: "pending", label: "Without", number: true, of: (gang) => gang.pending, cell: (gang) => String(gang.pending)},
   {name: "started", label: "Started", of: (gang) => (gang.started ? 0 : 1), cell: (gang) => (gang.started ? "yes" : "no")},
