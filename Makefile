@@ -35,6 +35,7 @@ demo: setup ## the main job on the embedded cluster (ARGS="--help" for more)
 .PHONY: test
 test: setup ## everything, at reduced, seeded counts (what CI runs)
 	@$(BIN)/python -m fairlead.rig.build --optional
+	@$(BIN)/python -m tools.browser --optional >/dev/null
 	@$(PYTEST) $(ARGS)
 
 .PHONY: check

@@ -101,6 +101,7 @@ class Place:
         self.env = {
             **os.environ,
             "HOME": str(folder),
+            "BROWSER": "true",
             "KUBECONFIG": str(folder / ".kube" / "config"),
             "PATH": f"{tools}{os.pathsep}{python}{os.pathsep}{os.environ['PATH']}",
         }
@@ -158,6 +159,8 @@ def here(line: str) -> str:
 def works(line: str, log: str) -> bool:
     """Whether a long-running command has said that it works."""
     words = shlex.split(line)
+    if words[:2] == ["fairlead", "dashboard"]:
+        return "dashboard: http" in log
     if words[0] != "fairlead" or words[1] not in (*CALLED, "scheduler", "burst", "rebalance"):
         return False
     if {"--once", "--dry-run", "--unregister", "config"} & set(words):

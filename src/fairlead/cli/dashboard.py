@@ -58,6 +58,9 @@ def command(*, listen: str, opens: bool, prices: str, node_groups: str, **flags:
     The page reads the cluster with the rights of your kubeconfig and changes nothing. It listens on this
     machine only; the address that is printed opens it once, after which the browser keeps a cookie.
     """
+    import threading
+    import webbrowser
+
     from fairlead.cli.cost import given_prices
     from fairlead.doors.scheduler.configuration import read_configuration
     from fairlead.web.local import check_loopback
@@ -73,7 +76,8 @@ def command(*, listen: str, opens: bool, prices: str, node_groups: str, **flags:
         if first:
             click.echo("Ctrl-C ends it")
             if opens:
-                click.launch(address)
+                # Some browsers return only when they are closed.
+                threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
     told: list[str] = []
     _serve(listen, configuration.settings(), tell, configuration.leader_election.lease_name, known, **flags)

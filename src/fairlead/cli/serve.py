@@ -32,7 +32,7 @@ _LISTEN = ":9443"
 _CALLED = ("webhook", "extender")  # unreachable without a port
 _FLAGS_OF = (
     (("register", "url", "service", "failure_policy", "tls_ca_file"), ("webhook",)),
-    (("tls_cert_file", "tls_key_file", "client_ca_file"), _CALLED),
+    (("client_ca_file",), _CALLED),
     (PRIORITY_FLAGS, ("scheduler",)),
 )
 
@@ -48,6 +48,8 @@ Examples:
         --listen :9443 --url https://10.0.0.5:9443 --register
   Without a port, two components that are never called:
     fairlead serve --doors scheduler,rebalance --kubeconfig ~/.kube/config
+  With a page that shows placement, for kubectl port-forward; users sign in with a token of the cluster:
+    fairlead serve --doors scheduler,rebalance --kubeconfig ~/.kube/config --listen 127.0.0.1:8080 --dashboard
   The same, with the annotation priority honoured in labelled namespaces only:
     fairlead serve --doors scheduler,rebalance --kubeconfig ~/.kube/config \\
         --priority-annotation-namespaces fairlead.dev/priority-annotation=honour
@@ -86,8 +88,29 @@ kube-scheduler is ready. Exits with 0 after SIGTERM or SIGINT.
     help="webhook: authority of that certificate, to be registered.",
 )
 @called_options("client-ca-file", only="webhook, extender")
+@click.option(
+    "--dashboard",
+    is_flag=True,
+    help="Show placement to users of the cluster, under /dashboard/ of the port; they sign in with a token.",
+)
+@click.option(
+    "--dashboard-host",
+    "dashboard_hosts",
+    multiple=True,
+    metavar="NAME",
+    help="Name under which browsers call the dashboard, besides localhost. Repeatable.",
+)
 @door_fields
-def command(doors: str, config_file: str | None, log_format: str, log_level: str, **flags: Any) -> None:
+def command(
+    doors: str,
+    config_file: str | None,
+    log_format: str,
+    log_level: str,
+    *,
+    dashboard: bool,
+    dashboard_hosts: tuple[str, ...],
+    **flags: Any,
+) -> None:
     """Run several components in one process, with one Deployment to look after.
 
     They share a connection, the policies and one port (default :9443 when a component needs one), with
@@ -97,7 +120,7 @@ def command(doors: str, config_file: str | None, log_format: str, log_level: str
     from fairlead.doors.scheduler.configuration import read_configuration
 
     chosen = _chosen(doors)
-    _check_flags(click.get_current_context(), chosen)
+    _check_flags(click.get_current_context(), chosen, dashboard=dashboard)
     flags |= service_and_port(flags["service"])
     if "webhook" not in chosen:
         check_client_ca(flags["client_ca_file"], flags["tls_cert_file"])
@@ -107,8 +130,21 @@ def command(doors: str, config_file: str | None, log_format: str, log_level: str
         configuration,
         log_format=log_format,
         log_level=log_level,
-        listen=_LISTEN if any(door in _CALLED for door in chosen) else "",
+        listen=_LISTEN if dashboard or any(door in _CALLED for door in chosen) else "",
     )
+    if dashboard:
+        from fairlead.web.shared import check_private
+
+        check_private(options.listen, tls="webhook" in chosen or bool(flags["tls_cert_file"]))
+
+    def shown(context: Context) -> Door:
+        """The dashboard."""
+        from fairlead.web import shared
+
+        files = {name: flags[name] for name in ("tls_cert_file", "tls_key_file")}
+        lease = configuration.leader_election.lease_name
+        settings = shared.Settings(hosts=dashboard_hosts, lease=lease, **files)
+        return shared.SharedDashboard(context, settings, configuration.settings())
 
     def made(door: str, context: Context) -> Door:
         """Nothing of a door that is not asked for is imported."""
@@ -134,7 +170,10 @@ def command(doors: str, config_file: str | None, log_format: str, log_level: str
 
     run_doors(
         options,
-        lambda context: [made(door, context) for door in chosen],
+        lambda context: [
+            *(made(door, context) for door in chosen),
+            *([shown(context)] if dashboard else []),
+        ],
         in_flight=configuration.in_flight,
     )
 
@@ -151,11 +190,15 @@ def _chosen(doors: str) -> list[str]:
     return chosen
 
 
-def _check_flags(ctx: click.Context, chosen: list[str]) -> None:
+def _check_flags(ctx: click.Context, chosen: list[str], *, dashboard: bool) -> None:
     """A flag for a door that is not there would be believed to work."""
     flags = {option.name: option.opts[0] for option in ctx.command.params}
-    for names, doors in _FLAGS_OF:
+    given = ctx.get_parameter_source
+    if not dashboard and given("dashboard_hosts") is ParameterSource.COMMANDLINE:
+        raise BadInput("--dashboard-host is for --dashboard")
+    tls = () if dashboard else ((("tls_cert_file", "tls_key_file"), _CALLED),)
+    for names, doors in (*_FLAGS_OF, *tls):
         if not any(door in chosen for door in doors):
             for name in names:
-                if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+                if given(name) is ParameterSource.COMMANDLINE:
                     raise BadInput(f"{flags[name]} is for {' and '.join(doors)}, which --doors does not name")

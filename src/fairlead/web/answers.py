@@ -58,6 +58,8 @@ class Answers:
     ) -> None:
         """`collect` is called on the loop; `made` is called there with an overview, after each cluster."""
         self.version = 0
+        self.overview: dict[str, Any] | None = None
+        """The latest that `made` received."""
         self._collect = collect
         self._settings = settings
         self._lease = lease
@@ -132,7 +134,13 @@ class Answers:
         self._cluster = cluster
         self.version += 1
         self._first.set()
-        self._made({"version": self.version, "at": objects.at, "tookS": round(took_s, 3), **overview})
+        self.overview = {
+            "version": self.version,
+            "at": objects.at,
+            "tookS": round(took_s, 3),
+            **overview,
+        }
+        self._made(self.overview)
         return took_s
 
     def _build(self, objects: Objects) -> tuple[Cluster, dict[str, Any]]:

@@ -46,7 +46,7 @@ class DashboardDoor(Door):
         super().__init__(context)
         self._history = History()
         board = Board(settings, prices=prices)
-        self._live = Live(context, board, self._history)
+        self._live = Live(context, board, self._history, lease=lease)
         self._answers = Answers(self._live.collect, settings, lease=lease, made=self._made)
         self._live.answers = self._answers
         self._server = Server(

@@ -64,10 +64,9 @@ class Live:
     Cancelled, every watch ends.
     """
 
-    def __init__(
-        self, context: Context, board: Board, history: History, *, expected: Iterable[str] = ()
-    ) -> None:
-        """`expected` are kinds whose listing the first board waits for, besides pods and nodes."""
+    def __init__(self, context: Context, board: Board, history: History, *, lease: str) -> None:
+        """`lease` is the one that our scheduler is elected by."""
+        self._lease = lease
         self._context = context
         self._client = context.client
         self._board = board
@@ -75,7 +74,7 @@ class Live:
         self._things: dict[str, dict[tuple[str, str], Object]] = {}
         self._leases: list[dict[str, Any]] = []
         self._marks: dict[str, dict[str, str]] = {}
-        self._listed = {kind: asyncio.Event() for kind in (*_NEEDED, "Namespace", "Event", *expected)}
+        self._listed = {kind: asyncio.Event() for kind in (*_NEEDED, "Namespace", "Event")}
         self.unread: dict[str, str] = {}
         """By kind, why it cannot be read."""
         self.answers: Answers | None = None
@@ -210,7 +209,8 @@ class Live:
                 except ApiError as error:
                     if error.code not in _REFUSED:
                         break
-                    self.unread.setdefault("Lease", str(error))
+                    if namespace == self._context.system_namespace:
+                        await self._own_lease(namespace, error, found)
                 except Unreachable:
                     break
             else:
@@ -218,6 +218,17 @@ class Live:
                     self._changed()
                 self._leases = found
             await asyncio.sleep(_LEASES_S)
+
+    async def _own_lease(self, namespace: str, refused: ApiError, found: list[dict[str, Any]]) -> None:
+        """One lease may be read where all may not: components have a right to their own."""
+        lease = known("Lease")
+        try:
+            data = await self._client.read(f"{lease.path(namespace)}/{self._lease}")
+        except (ApiError, Unreachable):
+            self.unread["Lease"] = str(refused)
+        else:
+            self.unread.pop("Lease", None)
+            found.append({"apiVersion": lease.api_version, "kind": lease.kind, **plain(data)})
 
     # What changed
 

@@ -136,7 +136,13 @@ class Server:
 
     async def _state(self, request: web.Request) -> web.Response:
         whole, number = self._board.whole(self._now()), self._history.number
-        said = {"number": number, "epoch": self._history.epoch, "version": fairlead.__version__, **self._more}
+        said = {
+            "number": number,
+            "epoch": self._history.epoch,
+            "version": fairlead.__version__,
+            "answers": self._answers.overview,
+            **self._more,
+        }
         return await _packed(request, lambda: _joined(said, whole))
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:

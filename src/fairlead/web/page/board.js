@@ -46,7 +46,9 @@ export class Board {
     for (const values of delta.nodes ?? []) this.putNode(row(NODE, values), dirty);
     for (const key of delta.gone_pods ?? []) this.dropPod(key, dirty);
     for (const values of delta.pods ?? []) this.putPod(row(POD, values), dirty);
-    const lines = (delta.lines ?? []).map((values) => row(LINE, values));
+    // A whole board may have lines already whose delta is yet to come.
+    const known = this.lines.at(-1)?.number ?? 0;
+    const lines = (delta.lines ?? []).map((values) => row(LINE, values)).filter((line) => line.number > known);
     if (lines.length) {
       this.lines.push(...lines);
       if (this.lines.length > LINES) this.lines.splice(0, this.lines.length - LINES);

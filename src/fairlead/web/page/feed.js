@@ -41,6 +41,7 @@ export class Feed {
     try {
       const state = await read("api/state");
       this.board.load(state.board);
+      if (state.answers) this.board.answer(state.answers);
       this.last = `${state.epoch}-${state.number}`;
       this.loaded(state);
       this.follow();

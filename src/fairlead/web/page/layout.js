@@ -1,6 +1,6 @@
 // Where each node's box is on the map: sections one below the other, boxes in rows, as large as fits the window.
 
-const SIZES = [[230, 150], [190, 124], [150, 104], [120, 88], [96, 74], [76, 62], [58, 50], [44, 40], [34, 32], [26, 25], [20, 20], [16, 16], [13, 13], [11, 11]];
+const SIZES = [[440, 280], [320, 206], [230, 150], [190, 124], [150, 104], [120, 88], [96, 74], [76, 62], [58, 50], [44, 40], [34, 32], [26, 25], [20, 20], [16, 16], [13, 13], [11, 11]];
 const HEAD = 26; // a section's heading
 const AFTER = 10; // below a section
 

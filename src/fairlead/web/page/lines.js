@@ -9,7 +9,7 @@ export const KINDS = {
   placed: ["placed", "good"], held: ["held", "warn"], waits: ["waits", "warn"], preempted: ["preempted", "odd"], moved: ["moved", "odd"],
   evicted: ["evicted", "odd"], released: ["released", "bad"], created: ["created", ""], runs: ["runs", "good"], leaves: ["leaves", ""],
   ended: ["finished", ""], gone: ["gone", ""], "scale-up": ["scale-up", "good"], "node-ready": ["node ready", "good"], "node-lost": ["node lost", "bad"],
-  "node-gone": ["node gone", ""], marked: ["tier marked", "warn"], unmarked: ["tier used", "good"], chapter: ["chapter", "story"],
+  "node-gone": ["node gone", ""], marked: ["tier marked", "warn"], unmarked: ["tier used", "good"], chapter: ["chapter", "odd"],
 };
 export const DECISIONS = ["placed", "held", "waits", "preempted", "moved", "evicted", "released", "scale-up", "marked", "unmarked", "node-lost"];
 
