@@ -8,7 +8,7 @@ No I/O, no clock: objects and the time are passed in.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TypeVar
@@ -71,7 +71,7 @@ class PodRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Line(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A happening, numbered from 1 as they came."""
+    """A happening, numbered from 1 as they came; a unit that is a gang is called one in `by`."""
 
     number: int
     at: float
@@ -112,6 +112,7 @@ class Board:
         self.pods: dict[str, Pod] = {}
         self._node_rows: dict[str, NodeRow] = {}
         self._pod_rows: dict[str, PodRow] = {}
+        self._gangs: Counter[str] = Counter()
         self._changed_nodes: dict[str, None] = {}
         self._changed_pods: dict[str, None] = {}
         self._lines: deque[Line] = deque(maxlen=KEPT)
@@ -134,14 +135,13 @@ class Board:
             self._past += timeline.before(pod)
         else:
             self._tell(timeline.of_pod(old, pod, now))
-        row = None if pod.terminal else self._pod_row(pod)
-        self._set(self._pod_rows, self._changed_pods, key, row)
+        self._set_pod(key, None if pod.terminal else self._pod_row(pod))
 
     def drop_pod(self, key: str, now: float) -> None:
         """A pod is gone."""
         old = self.pods.pop(key, None)
         self._tell(timeline.of_pod(old, None, now))
-        self._set(self._pod_rows, self._changed_pods, key, None)
+        self._set_pod(key, None)
 
     def put_node(self, node: Node, now: float) -> None:
         """A node is there, or is another than before."""
@@ -169,7 +169,7 @@ class Board:
             return
         for key, pod in self.pods.items():
             if pod.metadata.namespace == name and not pod.terminal:
-                self._set(self._pod_rows, self._changed_pods, key, self._pod_row(pod))
+                self._set_pod(key, self._pod_row(pod))
 
     def put_event(self, event: Event) -> None:
         """Something was reported; what the pod's own conditions have told already is left out."""
@@ -218,7 +218,8 @@ class Board:
     def _tell(self, happenings: Iterable[Happening]) -> None:
         for one in happenings:
             self._number += 1
-            line = Line(self._number, one.at, one.kind, one.about, one.text, one.node, one.gang, one.by)
+            by = f"gang {one.by}" if one.by in self._gangs else one.by
+            line = Line(self._number, one.at, one.kind, one.about, one.text, one.node, one.gang, by)
             self._lines.append(line)
             self._fresh.append(line)
 
@@ -228,6 +229,18 @@ class Board:
             line.about == happening.about and line.kind == happening.kind and line.by
             for line in islice(reversed(self._lines), SENT)
         )
+
+    def _set_pod(self, key: str, row: PodRow | None) -> None:
+        old = self._pod_rows.get(key)
+        gone, come = old.gang if old is not None else "", row.gang if row is not None else ""
+        if gone != come:
+            if come:
+                self._gangs[come] += 1
+            if gone:
+                self._gangs[gone] -= 1
+                if not self._gangs[gone]:
+                    del self._gangs[gone]
+        self._set(self._pod_rows, self._changed_pods, key, row)
 
     def _set(self, rows: dict[str, Row], changed: dict[str, None], name: str, row: Row | None) -> None:
         if rows.get(name) == row:

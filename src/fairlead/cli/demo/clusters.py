@@ -21,6 +21,7 @@ from pathlib import Path
 import structlog
 from rich.console import Console
 
+from fairlead.cli.demo.cast import Cast
 from fairlead.cli.demo.narrator import Narrator
 from fairlead.cli.demo.observed import KINDS, Observed, Thing
 from fairlead.cli.demo.story import SETTLE_S, YOURS, Chapter, Create, Kill, Scale, Step, Until, story
@@ -58,7 +59,7 @@ _SYSTEM = "fairlead-system"
 # In virtual time
 
 
-def tell_fast(console: Console) -> None:
+def tell_fast(console: Console, cast: Cast | None = None) -> None:
     """Tell the whole story at once; the same words each time."""
     world = _world(VirtualClock())
     observed, began = Observed(), world.clock.now()
@@ -67,6 +68,8 @@ def tell_fast(console: Console) -> None:
         return (world.clock.now() - began).total_seconds()
 
     narrator = Narrator(console, observed, elapsed_s)
+    if cast is not None:
+        cast.elapsed_s = elapsed_s
 
     def changed(change: Change) -> None:
         kind = kind_of(change.resource)
@@ -82,6 +85,8 @@ def tell_fast(console: Console) -> None:
     try:
         for step in story(observed):
             _do(world, narrator, step)
+            if cast is not None and isinstance(step, Chapter):
+                cast.rest(_BREATH_S)
     finally:
         fairlead.close()
         world.close()
@@ -123,7 +128,7 @@ class _Cluster:
     kill: Callable[[str, Client], Awaitable[None]]
 
 
-async def tell_live(console: Console, *, real: bool, stay: bool) -> None:
+async def tell_live(console: Console, cast: Cast | None, *, real: bool, stay: bool) -> None:
     """Tell the story as it happens; with `stay`, keep the cluster until cancelled.
 
     Cancelled at any point, it takes down whatever it has brought up.
@@ -132,6 +137,8 @@ async def tell_live(console: Console, *, real: bool, stay: bool) -> None:
     began = time.monotonic()
     observed = Observed()
     narrator = Narrator(console, observed, lambda: time.monotonic() - began)
+    if cast is not None:
+        cast.elapsed_s = lambda: time.monotonic() - began
     changed = asyncio.Event()
     observed.on_change.append(lambda kind, old, new: changed.set())
     if real:

@@ -47,7 +47,7 @@ function withLinks(line) {
   const parts = [line.text];
   const pod = line.by && line.by.includes("/") && !line.by.startsWith("gang ") ? line.by : "";
   const gang = line.by.startsWith("gang ") ? line.by.slice(5) : "";
-  for (const [word, link] of [[pod, () => podLink(pod, pod)], [gang && `gang ${gang}`, () => ["gang ", gangLink(gang)]], [NODES.includes(line.kind) ? "" : line.node, () => nodeLink(line.node)]]) {
+  for (const [word, link] of [[pod, () => podLink(pod, pod)], [gang, () => ["gang ", gangLink(gang)]], [NODES.includes(line.kind) ? "" : line.node, () => nodeLink(line.node)]]) {
     if (!word) continue;
     for (let i = 0; i < parts.length; i += 1) {
       if (typeof parts[i] !== "string") continue;
