@@ -133,18 +133,16 @@ def command(
         listen=_LISTEN if dashboard or any(door in _CALLED for door in chosen) else "",
     )
     if dashboard:
-        from fairlead.web.shared import check_private
-
-        check_private(options.listen, tls="webhook" in chosen or bool(flags["tls_cert_file"]))
-
-    def shown(context: Context) -> Door:
-        """The dashboard."""
         from fairlead.web import shared
 
+        shared.check_private(options.listen, tls="webhook" in chosen or bool(flags["tls_cert_file"]))
         files = {name: flags[name] for name in ("tls_cert_file", "tls_key_file")}
         lease = configuration.leader_election.lease_name
-        settings = shared.Settings(hosts=dashboard_hosts, lease=lease, **files)
-        return shared.SharedDashboard(context, settings, configuration.settings())
+        board = shared.Settings(hosts=dashboard_hosts, lease=lease, **files)
+
+    def shown(context: Context) -> list[Door]:
+        """The dashboard, if there is to be one."""
+        return [shared.SharedDashboard(context, board, configuration.settings())] if dashboard else []
 
     def made(door: str, context: Context) -> Door:
         """Nothing of a door that is not asked for is imported."""
@@ -172,7 +170,7 @@ def command(
         options,
         lambda context: [
             *(made(door, context) for door in chosen),
-            *([shown(context)] if dashboard else []),
+            *shown(context),
         ],
         in_flight=configuration.in_flight,
     )

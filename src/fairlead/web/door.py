@@ -83,5 +83,5 @@ class DashboardDoor(Door):
                 self._history.close()
 
     def _made(self, overview: dict[str, Any]) -> None:
-        if self._history.begun:
+        if self._history.beginning.is_set():
             self._live.add("answers", overview["at"], overview)

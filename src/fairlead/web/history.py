@@ -50,17 +50,15 @@ class History:
         self.number = 0
         self._part = part
         self._parts: list[_Part] = []
+        self.beginning = asyncio.Event()
+        """Set once there is a whole board."""
         self._changed = asyncio.Event()
         self._closed = False
-
-    @property
-    def begun(self) -> bool:
-        """Whether there was a whole board yet."""
-        return bool(self._parts)
 
     def begin(self, base: Delta) -> None:
         """The board is whole for the first time."""
         self._parts = [_Part(base, self.number + 1)]
+        self.beginning.set()
 
     def add(self, name: str, at: float, data: bytes, whole: Callable[[], Delta]) -> None:
         """Something changed; `whole` is the board with it, asked for only where a part is full."""
@@ -84,7 +82,7 @@ class History:
         return found
 
     def replay(self) -> tuple[Delta, list[Frame]]:
-        """The oldest board that is kept, and all that came after it; only once it has `begun`."""
+        """The oldest board that is kept, and all that came after it; only after the `beginning`."""
         return self._parts[0].base, self.after(self._parts[0].begins - 1) or []
 
     async def more(self, number: int) -> bool:

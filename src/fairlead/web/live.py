@@ -18,7 +18,7 @@ import structlog
 from fairlead.client.api import Client
 from fairlead.client.discovery import served_at_last
 from fairlead.client.reflector import Reflector, Tuning
-from fairlead.client.view import Added, Modified
+from fairlead.client.view import Added, Modified, Synced
 from fairlead.client.wire import plain
 from fairlead.doors.process import Context
 from fairlead.engine.ask import timeline
@@ -84,7 +84,7 @@ class Live:
     @property
     def trouble(self) -> str:
         """Why there is nothing to show; "" once there is."""
-        if self._history.begun:
+        if self._history.beginning.is_set():
             return ""
         for kind in _NEEDED:
             if kind in self.unread:
@@ -192,8 +192,8 @@ class Live:
                 for event in batch:
                     if isinstance(event, Added | Modified):
                         self._board.put_event(event.object)
-                if reflector.is_synced:
-                    self._listed["Event"].set()
+                    elif isinstance(event, Synced):
+                        self._listed["Event"].set()
 
     async def _read_leases(self) -> None:
         """Who leads: of all leases only those of a few namespaces, which are read now and then."""

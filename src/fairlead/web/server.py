@@ -8,6 +8,7 @@ is told to begin again (`reset`).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import zlib
 from collections.abc import Awaitable, Callable, Iterable
@@ -28,6 +29,7 @@ PATH = "/dashboard"
 MOST_STREAMS = 64
 """Browsers at once: each takes one of the port's connections for as long as the page is open."""
 _ALIVE_S = 10.0  # a comment is sent when nothing happens: proxies end silent connections
+_PATIENCE_S = 5.0
 _REVIEW_S = 30.0  # how often it is asked again whether a reader may go on
 _AT_ONCE = 256 * 1024  # bytes of changes that are sent in one go
 _TYPES = {
@@ -108,6 +110,10 @@ class Server:
             refusal = await self._access.of_reader(request)
             if refusal is not None:
                 return _refused(refusal)
+            if self._trouble():
+                # A page that is opened while the cluster is being read need not try again.
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._history.beginning.wait(), _PATIENCE_S)
             if why := self._trouble():
                 return _refused(Refusal(503, why))
             return await handler(request)
