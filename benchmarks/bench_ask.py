@@ -7,42 +7,30 @@ beside them in the same rounds, by a process of its own, too: the target is abou
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import statistics
 import sys
 import tempfile
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from benchmarks.clusters import node, pod_json
+from benchmarks.filled import NODES, PODS, SYSTEM, filled, pod
 from benchmarks.rows import Row, main
 from fairlead.client.api import Client
 from fairlead.client.config import load
 from fairlead.client.connection import Connection
 from fairlead.client.discovery import served
 from fairlead.feed.cluster import queries_of
-from fairlead.kube.resources import known
-from fairlead.rig.controlplane import ControlPlane
-from fairlead.rig.nodes import create_nodes
 
-NODES, PODS, PENDING, CLASSES, ROUNDS = 5_000, 50_000, 500, 700, 3
+ROUNDS = 3
 MORE_S = 1.0
-SYSTEM = "fairlead-system"
-_AT_ONCE = 64
 
 
 def run() -> list[Row]:
     """All rows."""
-    with ControlPlane(apiserver_args=["--disable-admission-plugins=ServiceAccount,Priority"]) as plane:
-        config = plane.kubeconfig
-        create_nodes(plane.api, [_plain(node(index)) for index in range(NODES)])
-        asyncio.run(_fill(config))
-        asked = f"ns-{PODS % 20}/{_pod(PODS)['metadata']['name']}"
+    with filled() as config:
+        asked = f"ns-{PODS % 20}/{pod(PODS)['metadata']['name']}"
         commands = {
             "the lists alone, undecoded": [sys.executable, "-m", "benchmarks.bench_ask", str(config)],
             "fairlead explain": [sys.executable, "-m", "fairlead", "explain", asked],
@@ -86,46 +74,6 @@ def _measured(command: list[str], config: Path) -> tuple[float, int]:
         if status:
             raise RuntimeError(f"{command} failed: {out.read().decode()[-2000:]}")
     return seconds, usage.ru_maxrss
-
-
-async def _fill(config: Path) -> None:
-    async with Connection(load(config)) as connection:
-        client = Client(connection)
-        for name in [SYSTEM, *(f"ns-{number}" for number in range(20))]:
-            await client.create(known("Namespace"), {"metadata": {"name": name}})
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        spec = {
-            "holderIdentity": "bench",
-            "leaseDurationSeconds": 86_400,
-            "acquireTime": now,
-            "renewTime": now,
-        }
-        lease = {"metadata": {"name": "fairlead-scheduler", "namespace": SYSTEM}, "spec": spec}
-        await client.create(known("Lease"), lease)
-        numbers = iter(range(PODS + PENDING))
-
-        async def create() -> None:
-            for number in numbers:
-                await client.create(known("Pod"), _pod(number))
-
-        await asyncio.gather(*(create() for _ in range(_AT_ONCE)))
-
-
-def _pod(number: int) -> dict[str, Any]:
-    made: dict[str, Any] = json.loads(
-        pod_json(number, number % CLASSES, f"node-{number % NODES:05}" if number < PODS else "")
-    )
-    for field in ("resourceVersion", "uid", "creationTimestamp"):
-        made["metadata"].pop(field, None)
-    made.pop("status", None)
-    return made
-
-
-def _plain(thing: Any) -> dict[str, Any]:
-    made: dict[str, Any] = json.loads(msgspec.json.encode(thing))
-    made["metadata"] = {key: value for key, value in made["metadata"].items() if value}
-    made["status"] = {"allocatable": made["status"]["allocatable"], "capacity": made["status"]["allocatable"]}
-    return {"apiVersion": "v1", "kind": "Node", **made}
 
 
 async def _lists(config: str) -> int:

@@ -260,6 +260,7 @@ async def test_a_user_with_the_shipped_role_signs_in_and_is_out_when_it_is_withd
         assert [(one["httpOnly"], one["sameSite"]) for one in cookies] == [(True, "Strict")]
         assert token not in cookies[0]["value"]
         await asyncio.to_thread(served.cluster.wire.request, "DELETE", served.binding)
+        # Nothing tells when the verdict ends, so it is asked for again and again.
         while await tab.script("fetch('api/state').then((answer) => answer.status)") != 403:
             await asyncio.sleep(0.2)
         await tab.page.reload()
