@@ -74,7 +74,8 @@ async def _run(config: Path) -> list[Row]:
         )
         drawn_s = time.monotonic() - began
         painted = await page.evaluate(
-            "performance.getEntriesByType('paint').find((one) => one.name === 'first-contentful-paint').startTime"
+            "performance.getEntriesByType('paint')"
+            ".find((one) => one.name === 'first-contentful-paint').startTime"
         )
         unpacked = await page.evaluate(
             "performance.getEntriesByType('resource').filter((one) => !one.name.includes('/api/'))"
@@ -116,7 +117,8 @@ def _rows(
     return [
         Row(
             f"frame of the map, p95, {NODES} nodes, {PODS} pods, {rate:.0f} changes a second",
-            f"{p95:.1f} ms, {p95 / empty:.2f}x of an empty canvas (of {len(frames)} the longest {max(frames):.0f} ms)",
+            f"{p95:.1f} ms, {p95 / empty:.2f}x of an empty canvas"
+            f" (of {len(frames)} the longest {max(frames):.0f} ms)",
             f"at most {TIMES:g}x",
             p95 <= TIMES * empty,
         ),

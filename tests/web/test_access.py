@@ -261,8 +261,9 @@ async def test_a_user_with_the_shipped_role_signs_in_and_is_out_when_it_is_withd
         assert token not in cookies[0]["value"]
         await asyncio.to_thread(served.cluster.wire.request, "DELETE", served.binding)
         # Nothing tells when the verdict ends, so it is asked for again and again.
-        while await tab.script("fetch('api/state').then((answer) => answer.status)") != 403:
-            await asyncio.sleep(0.2)
+        await tab.page.wait_for_function(
+            "() => fetch('api/state').then((answer) => answer.status === 403)", polling=200
+        )
         await tab.page.reload()
         await tab.shows("403: not allowed")
         assert await tab.text("#strip") == ""

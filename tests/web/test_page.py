@@ -274,6 +274,46 @@ async def test_no_view_is_wider_than_the_window(scene: Scene, width: int) -> Non
             assert over <= 0, view
 
 
+async def test_a_matrix_of_many_rules_scrolls_within_a_phone(scene: Scene) -> None:
+    names = await asyncio.to_thread(scene.cluster.add_nodes, 3, cpu=4)
+    change = scene.cluster.patch
+    await asyncio.to_thread(change, "Node", names[0], {"spec": {"unschedulable": True}})
+    taint = {"key": "only", "value": "some", "effect": "NoSchedule"}
+    await asyncio.to_thread(change, "Node", names[1], {"spec": {"taints": [taint]}})
+    body = scene.shop.pod("picky", cpu="64")
+    body["spec"]["nodeSelector"] = {"topology.kubernetes.io/zone": "z1"}
+    await asyncio.to_thread(scene.cluster.create, body)
+    async with scene.tab(f"#/pods/{scene.namespace}/picky", width=400) as tab:
+        await tab.shows("NodeUnschedulable")
+        await tab.page.wait_for_function("() => document.querySelectorAll('.matrix thead th').length >= 5")
+        assert await tab.script("document.documentElement.scrollWidth - innerWidth") <= 0
+        widest = (
+            "Math.max(...[...document.querySelectorAll('.matrix tbody th')].map((one) => one.offsetHeight))"
+        )
+        assert await tab.script(widest) < 60, "a node's name is broken into letters"
+
+
+async def test_no_name_leaves_its_box(scene: Scene) -> None:
+    long = "w" * 60
+    await asyncio.to_thread(scene.shop.add, long, cpu="500m")
+    async with scene.tab("#/map?by=") as tab:
+        await tab.page.wait_for_function(
+            "key => fairlead.board.pods.get(key)?.node", arg=f"{scene.namespace}/{long}"
+        )
+        cut, width = await tab.script(
+            """(text) => {
+              const {canvas} = fairlead.view;
+              canvas.pen.font = "11px system-ui";
+              const cut = canvas.fit(text, 100);
+              return [cut, canvas.pen.measureText(cut).width];
+            }""",
+            long,
+        )
+        assert width <= 100
+        assert cut.startswith("w")
+        assert "…" in cut
+
+
 async def test_what_users_name_their_objects_is_never_markup(scene: Scene) -> None:
     hostile = '<img src=x onerror="document.title=1">'
     body = scene.shop.pod("named", cpu="64")

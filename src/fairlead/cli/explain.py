@@ -230,10 +230,8 @@ class _Answer:
             yield "gang", f"{gang.name}: {there}, {whole}{waits}"
         if found.policy is not None:
             policy = found.policy
-            yield (
-                "policy",
-                f"{policy.policy}: slot {policy.slot}, tier {policy.tier or '(none)'}; {policy.why}",
-            )
+            slot = f"slot {policy.slot}, " if policy.slot else ""
+            yield "policy", f"{policy.policy}: {slot}tier {policy.tier or '(none)'}; {policy.why}"
             for tier, until, why in policy.marks:
                 moment = datetime.fromtimestamp(until, UTC).strftime("%H:%M:%SZ")
                 yield "", f"tier {tier} is left alone until {moment}" + (f": {why}" if why else "")

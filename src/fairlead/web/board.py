@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import TypeVar
 
@@ -176,6 +177,9 @@ class Board:
         happening = timeline.of_event(event)
         if happening is None:
             return
+        row = self._pod_rows.get(happening.about)
+        if row is not None:
+            happening = replace(happening, gang=row.gang)
         if self._first:
             self._past.append(happening)
         elif not (happening.kind == "preempted" and self._is_told(happening)):

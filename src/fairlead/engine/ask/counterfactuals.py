@@ -182,7 +182,8 @@ def _amount(resource: str, amount: int) -> str:
     if amount >= (CPU_LIMIT_MILLI if resource == CPU else AMOUNT_LIMIT) // 2:
         return f"a far smaller request for {resource}"
     if resource == CPU:
-        return f"{format_milli(amount)} more CPU" + ("s" if amount > 1000 else "")
+        cpus = format_milli(amount) if amount < 1000 else f"{amount / 1000:.3f}".rstrip("0").rstrip(".")
+        return f"{cpus} more CPU" + ("s" if amount > 1000 else "")
     if resource in (MEMORY, EPHEMERAL):
         return f"{format_bytes(amount)} more {resource}"
     if resource == PODS:

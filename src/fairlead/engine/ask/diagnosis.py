@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from fairlead.engine.ask import cluster_plan
 from fairlead.engine.ask.explain import Explanation, explained, nearest_rule
 from fairlead.engine.ask.inventory import Inventory
+from fairlead.engine.ask.policy_groups import group_index
 from fairlead.engine.ask.schedulers import Scheduler, Schedulers
 from fairlead.engine.core.actions import BindPod, EvictPod
 from fairlead.engine.gangs.membership import gang_of, shown
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from fairlead.engine.policies.planned_pod import Sent
     from fairlead.engine.snapshot.classes import PodClass
     from fairlead.kube.pod import Pod
+    from fairlead.policy.groups.index import GroupIndex
 
 CAUSES = {
     "unusable": "the pod's own fields make no sense",
@@ -120,10 +122,15 @@ class GangView:
 
 @dataclass(frozen=True, slots=True)
 class PolicyView:
-    """Which policy governs a pod, and what it makes of it."""
+    """Which policy governs a pod, and what it makes of it.
+
+    `why` is that of the choice of the tier, or ``placed`` where the pod has its node: then `tier` is the
+    node's.
+    """
 
     policy: str
     slot: int
+    """0: none yet."""
     tier: str
     why: str
     words: str = ""
@@ -223,6 +230,10 @@ class Diagnostician:
     def ranking(self) -> Ranking:
         """For where a pod would be placed."""
         return Ranking(self.cluster.snapshot)
+
+    @cached_property
+    def _grouped(self) -> GroupIndex:
+        return group_index(self.cluster)
 
     @cached_property
     def _planned(self) -> tuple[Core, dict[str, str], dict[str, list[str]]]:
@@ -403,10 +414,10 @@ class Diagnostician:
         )
 
     def policy(self, pod: Pod) -> PolicyView | None:
-        """What a policy makes of a pod, None where none governs it or the pod has its node already."""
+        """What a policy makes of a pod, None where none governs it."""
         sent = self._sent(pod)
         if sent is None:
-            return None
+            return self._policy_of_placed(pod) if pod.spec.node_name else None
         tier = "" if sent.choice.tier is None else sent.policy.spec.tiers[sent.choice.tier].name
         marks = cluster_plan.marks_of(self.cluster).get(sent.policy.name, {})
         return PolicyView(
@@ -417,6 +428,15 @@ class Diagnostician:
             self.state.book.words(pod.metadata.uid),
             cluster_plan.shown_marks(marks),
         )
+
+    def _policy_of_placed(self, pod: Pod) -> PolicyView | None:
+        """The policy of a pod that has its node, and that node's tier, which may not be the slot's."""
+        one = self._grouped.get(pod.metadata.uid) if self.cluster.policies else None
+        if one is None:
+            return None
+        marks = cluster_plan.marks_of(self.cluster).get(one.policy.name, {})
+        shown = cluster_plan.shown_marks(marks)
+        return PolicyView(one.policy.name, one.member.slot or 0, one.member.tier, "placed", marks=shown)
 
     # Many pods
 

@@ -7,6 +7,7 @@ import {middle, shared} from "./format.js";
 const FLASH_MS = 900;
 const EDGE = 4; // around the boxes, for the ring of one at the edge
 const NAMED = 58; // boxes of this width have names
+const FITTED = 20_000; // texts of which it is remembered how they were cut
 const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif";
 
 export class Canvas {
@@ -61,11 +62,7 @@ export class Canvas {
     this.overPen.setTransform(ratio, 0, 0, ratio, EDGE * ratio, EDGE * ratio);
     this.painted = null;
     [this.head, this.tail] = made.w >= NAMED ? shared([...made.boxes.keys()]) : [0, 0];
-    this.letters = {};
-    for (const size of [11, 12]) {
-      this.pen.font = `${size}px ${FONT}`;
-      this.letters[size] = this.pen.measureText("abcdefghijklmnoprstu-0123456789").width / 31;
-    }
+    this.fitted = new Map();
     this.readTheme();
     this.paintAll();
   }
@@ -153,8 +150,7 @@ export class Canvas {
       pen.font = `12px ${FONT}`;
       pen.fillStyle = bad ? ink.bad : ink.text;
       const mark = bad ? "✕ " : node.state === "Cordoned" ? "⊘ " : "";
-      const most = Math.floor((w - 8) / this.letters[12]) - mark.length;
-      pen.fillText(mark + middle(this.short(box.name, most), most), box.x + 4, box.y + 10);
+      pen.fillText(mark + this.fit(box.name, w - 8 - (mark && 14), (most) => this.short(box.name, most)), box.x + 4, box.y + 10);
     }
     pen.lineWidth = 1;
     pen.strokeStyle = bad ? ink.bad : ink.line;
@@ -169,13 +165,26 @@ export class Canvas {
     return (this.head ? "…" : "") + name.slice(this.head, name.length - this.tail) + (this.tail ? "…" : "");
   }
 
+  /** A text as long as there is room for, in the pen's font: as a whole, or cut in its middle. */
+  fit(text, room, shorter = () => text) {
+    const known = `${this.pen.font} ${room} ${text}`;
+    let found = this.fitted.get(known);
+    if (found === undefined) {
+      const wide = (some) => this.pen.measureText(some).width;
+      found = text;
+      for (let most = text.length - 1; most > 2 && wide(found) > room; most -= 1) found = middle(shorter(most), most);
+      if (this.fitted.size > FITTED) this.fitted.clear();
+      this.fitted.set(known, found);
+    }
+    return found;
+  }
+
   write(text, x, y, room, pod) {
     const {pen} = this;
     pen.font = `11px ${FONT}`;
-    const most = Math.floor(room / this.letters[11]);
-    if (most < 4) return;
+    if (room < 24) return;
     pen.fillStyle = onColour(pod.state === "leaving" ? this.ink.box : this.colours.colour(pod), pod.state === "starting" ? this.ink.box : "");
-    pen.fillText(middle(text, most), x, y + 0.5);
+    pen.fillText(this.fit(text, room), x, y + 0.5);
   }
 
   paintOver() {

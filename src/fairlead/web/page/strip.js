@@ -6,6 +6,7 @@ import {age, bytes, count, cpus, money, percent} from "./format.js";
 import {fill, h} from "./dom.js";
 
 const REASONS = 2;
+const SHORT = 20; // letters of a note that fit a line
 
 export class Strip {
   constructor(element) {
@@ -34,16 +35,21 @@ export class Strip {
       number === 0
         ? h("span", {class: "card-note"}, "every pod has a node")
         : h("ul", {class: "reasons"},
-            reasons.map((one) => h("li", {title: one.text}, h("b", {}, one.pods.toLocaleString("en")), ` ${one.text}`)),
+            reasons.map((one) => h("li", {title: one.text}, h("b", {}, one.pods.toLocaleString("en")), ` ${short(one.text)}`)),
             more > 0 && h("li", {}, `and ${count(more, "more reason", "more reasons")}`)));
   }
+}
+
+/** A reason without the number of nodes that it begins with: there is little room. */
+function short(text) {
+  return text.replace(/^0\/\d+ nodes are available: /, "");
 }
 
 function card(label, value, note, tone = "") {
   return h("div", {class: `card${tone ? ` ${tone}` : ""}`},
     h("span", {class: "card-label"}, label),
     h("span", {class: "card-value"}, value),
-    h("span", {class: "card-note"}, note));
+    h("span", {class: `card-note${note.length > SHORT ? " two" : ""}`}, note));
 }
 
 function nodeCard(number, {ready, cordoned}) {

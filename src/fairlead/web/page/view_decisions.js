@@ -17,7 +17,7 @@ export class DecisionsView {
     this.follows = follow !== "0";
     this.until = Infinity; // the newest line that is shown while it stands still
     this.chips = h("ul", {class: "legend", "aria-label": "Kinds"});
-    this.search = h("input", {type: "search", id: "words", placeholder: "pod, node, gang or reason", value: q, oninput: () => this.filter()});
+    this.search = h("input", {type: "search", id: "words", size: 28, placeholder: "pod, node, gang or reason", value: q, oninput: () => this.filter()});
     this.follow = h("button", {type: "button", class: "toggle", onclick: () => this.stand(!this.follows)}, "Follow");
     this.list = h("ol", {class: "lines", "aria-label": "What happened, newest first"});
     this.none = h("p", {class: "empty", hidden: true});
@@ -29,8 +29,8 @@ export class DecisionsView {
   }
 
   open() {
-    fill(this.chips, Object.entries(KINDS).map(([kind, [label, tone]]) => h("li", {},
-      h("button", {type: "button", class: `chip kind-chip ${tone}`, "data-kind": kind, "aria-pressed": String(this.kinds.has(kind)), onclick: () => this.pick(kind)}, label))));
+    fill(this.chips, Object.entries(KINDS).map(([kind, [label]]) => h("li", {},
+      h("button", {type: "button", class: "chip", "data-kind": kind, "aria-pressed": String(this.kinds.has(kind)), onclick: () => this.pick(kind)}, label))));
     this.stand(this.follows);
   }
 

@@ -8,6 +8,12 @@ import {lineRow} from "./lines.js";
 
 const COLUMNS = 40; // nodes of which a matrix is drawn one by one
 const EXAMPLES = 4;
+// Why a policy chose the tier, where it has no words of its own for it.
+const WHY = {
+  placed: "The tier is that of its node.", rule: "The slot's own tier, by the rule.", single: "The tier for single replicas.", min: "Its own tier, although that is left alone: this min does not fall back.",
+  fallback: "Another tier than its own, which is left alone for now.", stuck: "Its own tier, although that is left alone: no other has room.", full: "Every tier has reached its max.",
+  beyond: "Every tier has reached its max, and the pod could not be moved later.",
+};
 
 export const PodView = documentView({
   documents: (app) => {
@@ -56,7 +62,7 @@ function scheduler(one) {
 
 function queued(queue) {
   const held = queue.heldBackBy.slice(0, EXAMPLES);
-  return [queue.position ? `at ${queue.position}` : "not tried for now", queue.ahead.length ? ` of those that wait, ${queue.ahead.length} ahead` : "",
+  return [queue.position ? `number ${queue.position} of those that can be tried` : "not tried for now",
     held.length > 0 && h("small", {}, "; would fit without ", held.map((pod, i) => [i ? ", " : "", podLink(pod, pod)]), queue.heldBackBy.length > held.length && " and others")];
 }
 
@@ -78,7 +84,7 @@ function policy(one) {
   if (!one) return null;
   return h("section", {class: "panel"}, h("h2", {}, "Policy ", policyLink(one.policy)),
     h("dl", {class: "facts"}, one.tier && fact("Tier", h("a", {href: address({view: "map", query: {by: `tier:${one.policy}`}})}, one.tier)), one.slot > 0 && fact("Slot", String(one.slot))),
-    one.why && h("p", {}, one.why), one.marks.map((mark) => h("p", {class: "marked"}, `tier ${mark.tier} is left alone until ${clock(mark.until)}${mark.reason ? `: ${mark.reason}` : ""}`)));
+    h("p", {}, one.words || WHY[one.why] || one.why), one.marks.map((mark) => h("p", {class: "marked"}, `tier ${mark.tier} is left alone until ${clock(mark.until)}${mark.reason ? `: ${mark.reason}` : ""}`)));
 }
 
 function notes(pod) {

@@ -38,7 +38,8 @@ function card(policy, open) {
   table.show(policy.list);
   return h("section", {class: "panel"},
     h("h2", {}, policy.name),
-    h("p", {}, `${count(policy.pods, "pod")} in ${count(policy.groups, "group")}; `, policy.misplaced ? h("b", {class: "warn-text"}, `${policy.misplaced} not in the tier where the rule wants ${policy.misplaced === 1 ? "it" : "them"}`) : "all in the tier where the rule wants them", "."),
+    h("p", {}, `${count(policy.pods, "pod")} in ${count(policy.groups, "group")}; `, standing(policy), "."),
+    h("p", {}, h("small", {}, "Bars: pods that are there; hatched: on their way; the line: how many the rule wants.")),
     h("ul", {class: "tiers"}, policy.tiers.map((tier) => {
       const mark = marks.get(tier.name);
       return h("li", {},
@@ -53,8 +54,20 @@ function card(policy, open) {
     h("details", {open, "data-policy": policy.name}, h("summary", {}, `Groups${policy.groups > policy.list.length ? `, the ${policy.list.length} that are most off` : ""}`), table.element));
 }
 
+/** How what is compares with what the rule wants. */
+function standing(policy) {
+  const wanted = policy.tiers.reduce((sum, tier) => sum + tier.desired, 0);
+  const coming = policy.tiers.reduce((sum, tier) => sum + tier.pending, 0);
+  const there = policy.tiers.reduce((sum, tier) => sum + tier.actual, 0);
+  const without = Math.max(0, wanted - there - policy.misplaced);
+  const parts = [];
+  if (policy.misplaced) parts.push(h("b", {class: "warn-text"}, `${policy.misplaced} not in the tier where the rule wants ${policy.misplaced === 1 ? "it" : "them"}`));
+  if (without || coming) parts.push(parts.length ? ", " : "", h("b", {class: "warn-text"}, `${Math.max(without, coming)} without a node`));
+  return parts.length ? parts : "all in the tier where the rule wants them";
+}
+
 const GROUPS = (policy) => [
-  {name: "name", label: "Group", of: (group) => group.name, cell: (group) => group.name},
+  {name: "name", label: "Group", of: (group) => group.name, cell: (group) => group.name.replace(`${policy.name}: `, "")},
   {name: "pods", label: "Pods", number: true, of: (group) => group.pods, cell: (group) => String(group.pods)},
   ...policy.tiers.map((tier) => ({name: `tier-${tier.name}`, label: `${tier.name}, is / wanted`, number: true, of: (group) => group.actual[tier.name] ?? 0,
     cell: (group) => h("span", {class: group.actual[tier.name] === group.desired[tier.name] ? "" : "warn-text"}, `${group.actual[tier.name] ?? 0} / ${group.desired[tier.name] ?? 0}`)})),

@@ -3,7 +3,7 @@
 import {Table, bar} from "./table.js";
 import {age, clock, count} from "./format.js";
 import {fill, h} from "./dom.js";
-import {change, nodeLink, podLink} from "./links.js";
+import {change, gangLink, nodeLink, podLink} from "./links.js";
 import {documentView} from "./documents.js";
 
 const MEMBERS_SHOWN = 12;
@@ -16,7 +16,7 @@ export const QueueView = documentView({
     view.units = new Table(UNITS(view), {caption: "Units that wait, in the order in which they are tried", empty: "Nothing waits for the scheduler."});
     view.gangs = new Table(GANGS(view), {caption: "Gangs", sort: place.sort ?? "", empty: "There are no gangs.", sorted: (sort) => change({sort})});
     view.chosen = h("section", {class: "panel", hidden: true});
-    return [h("section", {}, h("h2", {}, "Waiting, in order"), view.units.element), view.chosen,
+    return [view.chosen, h("section", {}, h("h2", {}, "Waiting, in order"), view.units.element),
       h("section", {}, h("h2", {}, "Gangs"), view.gangs.element)];
   },
   show(view, [queue, gangs]) {
@@ -44,18 +44,22 @@ function whole(gang) {
   return gang.started ? `It has started: ${there}` : there;
 }
 
+function isPod(unit) {
+  return unit.pods.length === 1 && unit.unit === unit.pods[0];
+}
+
 const UNITS = (view) => [
   {name: "position", label: "#", number: true, cell: (unit) => String(unit.position)},
-  {name: "unit", label: "Unit", cell: (unit) => (unit.pods.length === 1 && unit.unit === unit.pods[0] ? podLink(unit.unit, unit.unit) : unit.unit)},
+  {name: "unit", label: "Unit", cell: (unit) => (isPod(unit) ? podLink(unit.unit, unit.unit) : ["gang ", gangLink(unit.unit)])},
   {name: "priority", label: "Priority", number: true, cell: (unit) => String(unit.priority)},
-  {name: "pods", label: "Pods", cell: (unit) => (unit.pods.length === 1 ? podLink(unit.pods[0]) : h("details", {}, h("summary", {}, count(unit.pods.length, "pod")),
+  {name: "pods", label: "Pods", cell: (unit) => (isPod(unit) ? "1" : h("details", {}, h("summary", {}, count(unit.pods.length, "pod")),
     h("ul", {class: "plain"}, unit.pods.slice(0, MEMBERS_SHOWN).map((pod) => h("li", {}, podLink(pod, pod))), unit.pods.length > MEMBERS_SHOWN && h("li", {}, `and ${unit.pods.length - MEMBERS_SHOWN} more`))))},
   {name: "since", label: "Since", number: true, cell: (unit) => h("time", {title: clock(unit.since)}, age(view.now - unit.since))},
   {name: "why", label: "Why it waits", cell: (unit) => h("span", {class: "why"}, unit.why)},
 ];
 
 const GANGS = () => [
-  {name: "name", label: "Gang", of: (gang) => gang.name, cell: (gang) => h("a", {href: `#/queue?gang=${encodeURIComponent(gang.name)}`}, gang.name)},
+  {name: "name", label: "Gang", of: (gang) => gang.name, cell: (gang) => gangLink(gang.name)},
   {name: "present", label: "There", number: true, of: (gang) => gang.present / Math.max(1, gang.minimum), cell: (gang) => bar(gang.present / Math.max(1, gang.minimum), `${gang.present} of ${gang.minimum}`, {good: true})},
   {name: "running", label: "With a node", number: true, of: (gang) => gang.running, cell: (gang) => String(gang.running)},
   {name: "pending", label: "Without", number: true, of: (gang) => gang.pending, cell: (gang) => String(gang.pending)},
