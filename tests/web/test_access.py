@@ -243,6 +243,12 @@ async def test_a_user_without_rights_sees_403_and_nothing_else(served: Served) -
         assert await tab.script("fairlead.board.nodes.size + fairlead.board.pods.size") == 0
 
 
+UNTIL_FORBIDDEN = """new Promise((done) => {
+  const ask = async () => ((await fetch("api/state")).status === 403 ? done() : setTimeout(ask, 200));
+  ask();
+})"""
+
+
 @pytest.mark.real
 async def test_a_user_with_the_shipped_role_signs_in_and_is_out_when_it_is_withdrawn(served: Served) -> None:
     served.cluster.add_nodes(1)
@@ -261,9 +267,7 @@ async def test_a_user_with_the_shipped_role_signs_in_and_is_out_when_it_is_withd
         assert token not in cookies[0]["value"]
         await asyncio.to_thread(served.cluster.wire.request, "DELETE", served.binding)
         # Nothing tells when the verdict ends, so it is asked for again and again.
-        await tab.page.wait_for_function(
-            "() => fetch('api/state').then((answer) => answer.status === 403)", polling=200
-        )
+        await tab.script(UNTIL_FORBIDDEN)
         await tab.page.reload()
         await tab.shows("403: not allowed")
         assert await tab.text("#strip") == ""

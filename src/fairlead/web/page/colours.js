@@ -6,8 +6,8 @@ const HUES = {
   dark: ["#4aa3df", "#f0b23e", "#2fc59a", "#e08cc0", "#8fd0f5", "#f0834a", "#a993dd"],
 };
 const RAMP = {
-  light: ["#b9c9dc", "#86a9cf", "#4f86bd", "#22609f", "#0d3a6b"],
-  dark: ["#46566b", "#5578a0", "#6b9fd0", "#9cc7ec", "#dcefff"],
+  light: ["#c3d0e0", "#a2bad6", "#81a5cc", "#6190c1", "#437bb4", "#2a65a3", "#194f87", "#0d3a6b"],
+  dark: ["#46566b", "#4e6785", "#5578a0", "#5f8cba", "#74a6d5", "#95c1e9", "#b8d8f5", "#dcefff"],
 };
 export const OTHER = {light: "#9aa5b1", dark: "#6b7785"};
 
@@ -49,7 +49,7 @@ export class Colours {
     if (this.way === "priority") {
       const values = [...counts.keys()].sort((a, b) => a - b);
       const last = RAMP.light.length - 1;
-      this.place = new Map(values.map((value, i) => [value, values.length === 1 ? 2 : Math.round((i * last) / (values.length - 1))]));
+      this.place = new Map(values.map((value, i) => [value, values.length === 1 ? 3 : Math.round((i * last) / (values.length - 1))]));
     } else {
       const common = [...counts.entries()].filter(([value]) => value !== "").sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1));
       const chosen = common.slice(0, HUES.light.length).map(([value]) => value);

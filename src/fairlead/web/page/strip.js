@@ -40,9 +40,12 @@ export class Strip {
   }
 }
 
-/** A reason without the number of nodes that it begins with: there is little room. */
+/** A reason with what keeps it off most nodes first, and without the number of all nodes: there is little room. */
 function short(text) {
-  return text.replace(/^0\/\d+ nodes are available: /, "");
+  const found = /^0\/\d+ nodes are available: (.*?)\.( |$)/.exec(text);
+  if (!found) return text;
+  const clauses = found[1].split(/, (?=\d)/);
+  return clauses.sort((a, b) => parseInt(b, 10) - parseInt(a, 10)).join(", ");
 }
 
 function card(label, value, note, tone = "") {

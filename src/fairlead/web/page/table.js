@@ -17,13 +17,14 @@ export class Table {
     this.empty = empty;
     this.rows = [];
     this.page = 0;
-    this.body = h("tbody");
-    this.head = h("tr");
+    // Narrow windows show each row as a block. The roles say that it is a table all the same.
+    this.body = h("tbody", {role: "rowgroup"});
+    this.head = h("tr", {role: "row"});
     this.pager = h("div", {class: "pager"});
     this.none = h("p", {class: "empty", hidden: true}, empty);
     this.element = h("div", {class: "tabled"},
       h("div", {class: "scroll", tabindex: 0, role: "region", "aria-label": caption},
-        h("table", {}, h("caption", {class: "unseen"}, caption), h("thead", {}, this.head), this.body)),
+        h("table", {role: "table"}, h("caption", {class: "unseen"}, caption), h("thead", {role: "rowgroup"}, this.head), this.body)),
       this.none, this.pager);
     this.heads();
   }
@@ -32,8 +33,8 @@ export class Table {
     fill(this.head, this.columns.map((column) => {
       const on = this.sort.replace("-", "") === column.name;
       const state = !on ? "none" : this.sort.startsWith("-") ? "descending" : "ascending";
-      if (!column.of) return h("th", {scope: "col", class: column.number && "number"}, column.label);
-      return h("th", {scope: "col", "aria-sort": state, class: column.number && "number"},
+      if (!column.of) return h("th", {role: "columnheader", scope: "col", class: column.number && "number"}, column.label);
+      return h("th", {role: "columnheader", scope: "col", "aria-sort": state, class: column.number && "number"},
         h("button", {type: "button", onclick: () => this.order(column)}, column.label, h("span", {class: "arrow", "aria-hidden": "true"}, on ? (state === "ascending" ? " ↑" : " ↓") : "")));
     }));
   }
@@ -61,8 +62,10 @@ export class Table {
     const pages = Math.max(1, Math.ceil(sorted.length / PAGE));
     this.page = Math.min(this.page, pages - 1);
     const shown = sorted.slice(this.page * PAGE, (this.page + 1) * PAGE);
-    fill(this.body, shown.map((row) => h("tr", {}, this.columns.map((column, i) =>
-      h(i === 0 ? "th" : "td", {scope: i === 0 ? "row" : null, class: column.number && "number"}, column.cell(row))))));
+    fill(this.body, shown.map((row) => h("tr", {role: "row"}, this.columns.map((column, i) => {
+      const said = {role: i === 0 ? "rowheader" : "cell", class: column.number && "number", "data-label": column.label};
+      return i === 0 ? h("th", {...said, scope: "row"}, column.cell(row)) : h("td", said, column.cell(row));
+    }))));
     this.none.hidden = rows.length > 0;
     this.element.classList.toggle("is-empty", rows.length === 0);
     fill(this.pager, pages > 1 && [

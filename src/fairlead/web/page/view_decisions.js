@@ -23,7 +23,7 @@ export class DecisionsView {
     this.none = h("p", {class: "empty", hidden: true});
     this.more = h("button", {type: "button", class: "more", hidden: true, onclick: () => this.stand(true)});
     this.element = h("div", {class: "view"},
-      h("div", {class: "controls"}, h("h1", {}, "Decisions"), h("label", {for: "words"}, "Find "), this.search, this.follow),
+      h("div", {class: "controls"}, h("h1", {}, "Decisions"), h("span", {class: "field"}, h("label", {for: "words"}, "Find "), this.search), this.follow),
       this.chips, this.more, this.list, this.none);
     this.again = atMostEvery(250, () => this.show());
   }

@@ -38,8 +38,8 @@ export class MapView {
     this.element = h("div", {class: "view map-view"},
       h("div", {class: "controls"},
         h("h1", {}, "Map"),
-        h("label", {for: "by"}, "Group by "), this.groups,
-        h("label", {for: "colour"}, "Colour by "), this.ways, this.asTable),
+        h("span", {class: "field"}, h("label", {for: "by"}, "Group by "), this.groups),
+        h("span", {class: "field"}, h("label", {for: "colour"}, "Colour by "), this.ways), this.asTable),
       this.legend, this.tray,
       h("div", {class: "split"}, h("div", {class: "grow"}, this.none, this.held, this.table.element), this.side));
     this.frame = oncePerFrame(() => this.draw());

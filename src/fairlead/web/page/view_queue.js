@@ -25,17 +25,19 @@ export const QueueView = documentView({
     view.gangs.show([...gangs.gangs].sort((a, b) => (b.pending > 0) - (a.pending > 0)));
     const name = view.app.place.query.gang;
     view.chosen.hidden = !name;
-    if (name) showGang(view.chosen, name, gangs.gangs.find((one) => one.name === name));
+    if (name) showGang(view.chosen, name, gangs.gangs.find((one) => one.name === name), queue);
   },
 });
 
-function showGang(element, name, gang) {
+function showGang(element, name, gang, queue) {
   if (!gang) {
     fill(element, h("h2", {}, `Gang ${name}`), h("p", {class: "empty"}, "There is no such gang."));
     return;
   }
+  const unit = queue.units.find((one) => !isPod(one) && one.unit === name);
   fill(element, h("h2", {}, `Gang ${name}`),
     h("p", {}, whole(gang), gang.waitsFor ? ` It waits: ${gang.waitsFor}.` : ""),
+    unit && h("p", {class: "warn-text"}, `Number ${unit.position} in the queue, for ${age(queue.at - unit.since)}: ${unit.why}`),
     h("ul", {class: "pods members"}, gang.members.map((one) => h("li", {}, podLink(one.pod, one.pod), h("small", {}, one.node ? ["on ", nodeLink(one.node)] : "without a node")))));
 }
 
