@@ -110,6 +110,8 @@ async def test_every_view_shows_the_cluster(anywhere: Scene) -> None:
         await tab.shows("Insufficient cpu")
         await tab.shows(f"{namespace}/train")
         await tab.shows("1 of 3")
+        waits_since = ".tabled:has(caption:text-is('Gangs')) tbody td[data-label=Since] time"
+        assert await tab.page.locator(waits_since).count() == 1
 
         await tab.see("#/decisions")
         await tab.shows(f"{namespace}/runs")
@@ -162,6 +164,22 @@ async def test_an_address_leads_to_the_same_place_for_everybody(scene: Scene) ->
         await other.see("#/pods/nowhere/nothing")
         await other.shows("there is no pod nowhere/nothing")
         other.problems = [one for one in other.problems if "404" not in one]
+
+
+async def test_a_line_has_an_address_of_its_own(scene: Scene) -> None:
+    placed = f".line:has-text('{scene.namespace}/runs'):has-text('placed')"
+    async with scene.tab("#/decisions") as tab:
+        await tab.page.click(f"{placed} time a")
+        await tab.page.wait_for_selector(f"{placed}.chosen")
+        address = await tab.script("location.hash")
+    # Whatever else is filtered, and while newer lines come in, that line is shown.
+    async with scene.tab(f"{address}&kinds=held&q=nothing-has-this-name") as other:
+        await other.page.wait_for_selector(f"{placed}.chosen")
+        assert await other.page.locator(".line").count() == 1
+        await other.page.click("text=Follow")
+        await other.page.wait_for_selector(".line.chosen", state="detached")
+        await other.see("#/decisions?line=1-1")
+        await other.shows("is no longer remembered")
 
 
 async def test_it_goes_on_after_the_server_was_away(scene: Scene) -> None:

@@ -1,7 +1,7 @@
 // One line of what happened, wherever it is shown.
 
 import {clock} from "./format.js";
-import {gangLink, nodeLink, podLink, policyLink} from "./links.js";
+import {address, gangLink, nodeLink, podLink, policyLink} from "./links.js";
 import {h} from "./dom.js";
 
 /** Kinds, in the order in which filters show them: what they are called, and their tone. */
@@ -27,11 +27,20 @@ export function gathered(lines) {
   return found;
 }
 
-export function lineRow(line) {
+/** What an address says of a line: its number, and when it was, because numbers begin again with the server. */
+export function nameOf(line) {
+  return `${line.number}-${Math.round(line.at)}`;
+}
+
+/** `chosen` is the name of the line that an address leads to. */
+export function lineRow(line, chosen = "") {
   const [label, tone] = KINDS[line.kind] ?? [line.kind, ""];
-  if (line.kind === "chapter") return h("li", {class: "line chapter"}, h("time", {}, clock(line.at)), h("p", {}, line.text));
-  return h("li", {class: "line"},
-    h("time", {}, clock(line.at)), h("span", {class: `kind ${tone}`}, label), h("span", {class: "about"}, about(line)),
+  const name = nameOf(line);
+  const time = h("time", {}, h("a", {href: address({view: "decisions", query: {line: name}}), title: "Link to this line"}, clock(line.at)));
+  const on = name === chosen;
+  if (line.kind === "chapter") return h("li", {class: `line chapter${on ? " chosen" : ""}`, "aria-current": on && "true"}, time, h("p", {}, line.text));
+  return h("li", {class: `line${on ? " chosen" : ""}`, "aria-current": on && "true"},
+    time, h("span", {class: `kind ${tone}`}, label), h("span", {class: "about"}, about(line)),
     h("span", {class: "text"}, withLinks(line)));
 }
 

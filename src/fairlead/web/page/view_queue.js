@@ -46,6 +46,12 @@ function whole(gang) {
   return gang.started ? `It has started: ${there}` : there;
 }
 
+/** Since when the member that waits longest has no node; null: none waits. */
+function since(view, gang) {
+  const waiting = gang.members.filter((one) => !one.node).map((one) => view.board.pods.get(one.pod)?.since).filter(Boolean);
+  return waiting.length ? Math.min(...waiting) : null;
+}
+
 function isPod(unit) {
   return unit.pods.length === 1 && unit.unit === unit.pods[0];
 }
@@ -60,11 +66,12 @@ const UNITS = (view) => [
   {name: "why", label: "Why it waits", cell: (unit) => h("span", {class: "why"}, unit.why)},
 ];
 
-const GANGS = () => [
+const GANGS = (view) => [
   {name: "name", label: "Gang", of: (gang) => gang.name, cell: (gang) => gangLink(gang.name)},
   {name: "present", label: "There", number: true, of: (gang) => gang.present / Math.max(1, gang.minimum), cell: (gang) => bar(gang.present / Math.max(1, gang.minimum), `${gang.present} of ${gang.minimum}`, {good: true})},
   {name: "running", label: "With a node", number: true, of: (gang) => gang.running, cell: (gang) => String(gang.running)},
   {name: "pending", label: "Without", number: true, of: (gang) => gang.pending, cell: (gang) => String(gang.pending)},
+  {name: "since", label: "Since", number: true, of: (gang) => since(view, gang) ?? Infinity, cell: (gang) => { const at = since(view, gang); return at ? h("time", {title: clock(at)}, age(view.now - at)) : "–"; }},
   {name: "started", label: "Started", of: (gang) => (gang.started ? 0 : 1), cell: (gang) => (gang.started ? "yes" : "no")},
   {name: "waits", label: "Waits for", of: (gang) => gang.waitsFor, cell: (gang) => gang.waitsFor || (gang.pending && !gang.started ? "room for all of it" : "–")},
 ];
