@@ -69,6 +69,18 @@ async def test_what_time_alone_changes_is_seen_while_a_page_is_open() -> None:
         assert later != first
 
 
+async def test_a_single_question_is_answered_of_the_cluster_as_it_is_now() -> None:
+    async with asked() as found, asyncio.timeout(30):
+        first = await found.answers.of("gangs")
+        assert first["at"] == found.now
+        (gang,) = first["gangs"]
+        assert gang["present"] == 1
+        found.typed["Pod"] = []
+        second = await found.answers.of("gangs")
+        assert second["gangs"] == []
+        assert await found.answers.pod("ml/a") is None
+
+
 async def test_nothing_is_asked_while_no_page_is_open() -> None:
     async with asked() as found:
         found.answers.viewer(1)

@@ -136,7 +136,8 @@ class _Session:
 
 
 class ReviewedCallers(Access):
-    """For users of a cluster. Tokens are kept in memory as long as the session, to be reviewed again.
+    """For users of a cluster. Tokens are kept in memory as long as the session, to be reviewed again. That
+    reviews are not to be had for a moment is not a verdict.
 
     Invariant: no session outlives `SESSION_S`, and none is answered by a verdict older than ten seconds.
     """
@@ -155,7 +156,8 @@ class ReviewedCallers(Access):
             return Refusal(401, "sign in with a bearer token of this cluster")
         if session.verdict_until <= now:
             session.verdict = await self._verdict(session)
-            session.verdict_until = self._clock.now() + _VERDICT_S
+            passes = session.verdict is not None and session.verdict.status in (429, 503)
+            session.verdict_until = self._clock.now() + (0.0 if passes else _VERDICT_S)
             if session.verdict is not None and session.verdict.status == 401:
                 self._sessions.pop(request.cookies[_COOKIE], None)
         return session.verdict

@@ -75,7 +75,8 @@ class Answers:
         self._stale = asyncio.Event()
         self._viewers = 0
         self._watched = asyncio.Event()
-        self._first = asyncio.Event()
+        self._next = asyncio.Event()
+        """Set, and replaced, each time that there is a new cluster."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="answers")
 
     def changed(self) -> None:
@@ -110,8 +111,7 @@ class Answers:
     async def of(self, what: str) -> dict[str, Any]:
         """One of the documents `queue`, `gangs`, `policies`, `tiers`."""
         make = _DOCUMENTS[what]
-        if not self.version:
-            await self._first_one()
+        await self._up_to_date()
         found = self._known.get(what)
         if found is None or found["version"] != self.version:
             found = self._known[what] = await self._ask(make)
@@ -119,8 +119,7 @@ class Answers:
 
     async def pod(self, key: str) -> dict[str, Any] | None:
         """All about one pod; None: there is no such pod."""
-        if not self.version:
-            await self._first_one()
+        await self._up_to_date()
 
         def diagnosed(cluster: Cluster) -> dict[str, Any] | None:
             try:
@@ -132,9 +131,16 @@ class Answers:
         inner = found.pop("found")
         return None if inner is None else {**found, **inner}
 
-    async def _first_one(self) -> None:
-        self._stale.set()
-        await self._first.wait()
+    async def _up_to_date(self) -> None:
+        """Wait for a cluster. While no page is open none is kept up to date: one is made of what is there now."""
+        if self._viewers > 0 and self.version:
+            return
+        self.viewer(1)
+        try:
+            self._stale.set()
+            await self._next.wait()
+        finally:
+            self.viewer(-1)
 
     async def _make(self) -> float:
         began = time.perf_counter()
@@ -144,7 +150,8 @@ class Answers:
         took_s = time.perf_counter() - began
         self._cluster = cluster
         self.version += 1
-        self._first.set()
+        self._next.set()
+        self._next = asyncio.Event()
         self.overview = {
             "version": self.version,
             "at": objects.at,

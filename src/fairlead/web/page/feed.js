@@ -9,6 +9,11 @@ export class Refused extends Error {
     super(why);
     this.status = status;
   }
+
+  /** Whether the same may be answered a little later: the server is busy, or has nothing to show yet. */
+  get passes() {
+    return this.status === 429 || this.status === 503;
+  }
 }
 
 /** Read JSON; raises Refused. */
@@ -46,7 +51,7 @@ export class Feed {
       this.loaded(state);
       this.follow();
     } catch (error) {
-      if (error instanceof Refused && error.status !== 503) this.said("refused", error.status, error.message);
+      if (error instanceof Refused && !error.passes) this.said("refused", error.status, error.message);
       else this.again(error.message);
     }
   }
@@ -88,7 +93,7 @@ export class Feed {
         await read("api/lines?about=");
         this.follow();
       } catch (error) {
-        if (error instanceof Refused && error.status !== 503) this.said("refused", error.status, error.message);
+        if (error instanceof Refused && !error.passes) this.said("refused", error.status, error.message);
         else this.resume();
       }
     }, wait);
