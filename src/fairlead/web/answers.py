@@ -132,7 +132,7 @@ class Answers:
         return None if inner is None else {**found, **inner}
 
     async def _up_to_date(self) -> None:
-        """Wait for a cluster. While no page is open none is kept up to date: one is made of what is there now."""
+        """Wait for a cluster. While no page is open, none is kept: one is made of what is there now."""
         if self._viewers > 0 and self.version:
             return
         self.viewer(1)
