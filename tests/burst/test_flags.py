@@ -108,7 +108,8 @@ def test_leases_are_named_after_namespace_and_scheduler(
 ):
     run: list[str] = []
     monkeypatch.setattr(
-        "fairlead.doors.process.run_doors", lambda *_, fixed: run.extend(policy.name for policy in fixed)
+        "fairlead.doors.process.run_doors",
+        lambda *_, fixed, **__: run.extend(policy.name for policy in fixed),
     )
     CliRunner().invoke(command, ["--burst-node=virtual", "--burst-value=1", *flags], catch_exceptions=False)
     assert run == [name]

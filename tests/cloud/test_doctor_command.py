@@ -246,6 +246,8 @@ class TestFixing:
         told = doctor("--aws", "--fix", given="n\n")
         assert f"set on {asg}: k8s.io/cluster-autoscaler/node-template/label/size=large" in told.stderr
         assert "Set these 2 tags?" in told.stderr
+        notice = told.stderr.index('About to change Auto Scaling groups of EKS cluster "')
+        assert notice < told.stderr.index("set on ")
         assert told.code == 1
         assert "k8s.io/cluster-autoscaler/node-template/label/size" not in aws.tags_of(asg)
         told = doctor("--aws", "--fix", given="y\n")

@@ -11,6 +11,7 @@ import click
 from fairlead.cli.door_options import (
     called_options,
     door_options,
+    run_components,
     service_and_port,
 )
 from fairlead.cli.flags import duration_s, priority_options, take_fields
@@ -118,12 +119,10 @@ def command(options: Options, **flags: Any) -> None:
 
     It equals a PlacementPolicy of two tiers, base with a max and burst, without the object.
     """
-    from fairlead.doors.process import run_doors
-
     asked = _Asked(priority=take_fields(flags), **flags)
     policy = asked.policy(options)
     make = asked.steering if asked.via == "webhook" else asked.scheduling
-    run_doors(options, lambda context: make(context, policy), fixed=(policy,))
+    run_components(options, lambda context: make(context, policy), fixed=(policy,))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
+from fairlead.cli.change_notice import print_change_notice
+
 if TYPE_CHECKING:
     from fairlead.client.config import Target
     from fairlead.client.connection import Connection
@@ -18,10 +20,14 @@ def call_cluster(
     context: str,
     call: Callable[[Connection, Target], Awaitable[T]],
     *,
+    changes: bool = False,
     log_format: str = "auto",
     log_level: str = "warning",
 ) -> T:
-    """Await `call` with an open connection to the cluster that the flags name; "" is the default one."""
+    """Await `call` with an open connection to the cluster that the flags name; "" is the default one.
+
+    One that `changes` something says first which cluster it is about to change.
+    """
     from fairlead.client.config import load
     from fairlead.client.connection import Connection
     from fairlead.doors.process import configure_logging, event_loop
@@ -30,6 +36,8 @@ def call_cluster(
 
     async def connected() -> T:
         target = load(kubeconfig or None, context=context or None)
+        if changes:
+            print_change_notice(target)
         async with Connection(target) as connection:
             return await call(connection, target)
 

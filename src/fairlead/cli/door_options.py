@@ -6,7 +6,7 @@ file takes them with `door_fields`, as fields that win over the file's; `options
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,8 +17,9 @@ from fairlead.errors import BadInput
 
 if TYPE_CHECKING:
     from fairlead.client.api import Client
-    from fairlead.doors.process import Options
+    from fairlead.doors.process import Context, Door, Options
     from fairlead.doors.scheduler.configuration import Configuration
+    from fairlead.policy.rule.model import PlacementPolicy
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -120,8 +121,25 @@ _log_options = options(
 )
 
 
-def call_once(options: Options, call: Callable[[Client, str], Awaitable[T]]) -> T:
-    """What `call` answers, with a client for the cluster that the flags name and the system namespace."""
+def run_components(
+    options: Options,
+    make: Callable[[Context], Sequence[Door]],
+    *,
+    in_flight: int = 64,
+    fixed: Sequence[PlacementPolicy] = (),
+) -> None:
+    """Be a process with these doors; see `run_doors`. Its log says first which cluster it changes."""
+    from fairlead.cli.change_notice import log_change_notice
+    from fairlead.doors.process import run_doors
+
+    run_doors(options, make, announce=log_change_notice, in_flight=in_flight, fixed=fixed)
+
+
+def call_once(options: Options, call: Callable[[Client, str], Awaitable[T]], *, changes: bool = False) -> T:
+    """What `call` answers, with a client for the cluster that the flags name and the system namespace.
+
+    `changes`: see `call_cluster`.
+    """
     from fairlead.cli.cluster import call_cluster
     from fairlead.client.api import Client
 
@@ -129,6 +147,7 @@ def call_once(options: Options, call: Callable[[Client, str], Awaitable[T]]) -> 
         options.kubeconfig,
         options.context,
         lambda connection, _: call(Client(connection), options.namespace),
+        changes=changes,
         log_format=options.log_format,
         log_level=options.log_level,
     )

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairlead.cli.door_options import call_once, called_options, check_client_ca, door_options
+from fairlead.cli.door_options import (
+    call_once,
+    called_options,
+    check_client_ca,
+    door_options,
+    run_components,
+)
 from fairlead.cli.flags import cluster_options, duration_s
 from fairlead.errors import BadInput
 
@@ -64,7 +70,6 @@ def command(
         ctx.obj = options
         return
     from fairlead.doors.extender.door import ExtenderDoor, Settings
-    from fairlead.doors.process import run_doors
     from fairlead.kube.quantity import value
 
     patience_s = duration_s("--report-after", report_after)
@@ -74,7 +79,7 @@ def command(
     except ValueError as error:
         raise BadInput(f"--max-body-size: {error}") from error
     settings = Settings(patience_s=patience_s, largest=largest, **flags)
-    run_doors(options, lambda context: [ExtenderDoor(context, settings)])
+    run_components(options, lambda context: [ExtenderDoor(context, settings)])
 
 
 @command.command(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairlead.cli.door_options import door_options, own_scheduler_option
+from fairlead.cli.door_options import door_options, own_scheduler_option, run_components
 from fairlead.cli.flags import duration_s, output_option
 
 if TYPE_CHECKING:
@@ -69,7 +69,6 @@ def command(
     that are not where they belong are brought back through the eviction API: one at a time, only where
     there is room, never below a PodDisruptionBudget, and only if a controller recreates them.
     """
-    from fairlead.doors.process import run_doors
     from fairlead.doors.rebalancer.door import RebalancerDoor, Settings
 
     groups: tuple[NodeGroup, ...] = ()
@@ -81,7 +80,7 @@ def command(
     if dry_run:
         _show(_look(options, settings, timeout), output)
         return
-    run_doors(options, lambda context: [RebalancerDoor(context, settings)])
+    run_components(options, lambda context: [RebalancerDoor(context, settings)])
 
 
 def _look(options: Options, settings: Any, timeout: str) -> Outcome:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from fairlead.cli.door_options import door_fields, options_of
+from fairlead.cli.door_options import door_fields, options_of, run_components
 from fairlead.cli.flags import decision_options, field_option, take_fields
 
 
@@ -77,13 +77,12 @@ SIGHUP reads the configuration file again; so does a change of it.
 @door_fields
 def command(config_file: str | None, log_format: str, log_level: str, **flags: Any) -> None:
     """Schedule pods whose schedulerName is fairlead: by priority, gangs as a whole or not at all."""
-    from fairlead.doors.process import run_doors
     from fairlead.doors.scheduler.configuration import read_configuration
     from fairlead.doors.scheduler.door import SchedulerDoor
 
     given = take_fields(flags)
     configuration = read_configuration(config_file, given)
-    run_doors(
+    run_components(
         options_of(configuration, log_format=log_format, log_level=log_level),
         lambda context: [SchedulerDoor(context, configuration, file=config_file, flags=given)],
         in_flight=configuration.in_flight,

@@ -12,6 +12,7 @@ from fairlead.cli.door_options import (
     check_client_ca,
     door_fields,
     options_of,
+    run_components,
     service_and_port,
 )
 from fairlead.cli.flags import (
@@ -116,7 +117,6 @@ def command(
     They share a connection, the policies and one port (default :9443 when a component needs one), with
     /livez, /readyz and /metrics of all. Each does just what its own command does.
     """
-    from fairlead.doors.process import run_doors
     from fairlead.doors.scheduler.configuration import read_configuration
 
     chosen = _chosen(doors)
@@ -166,7 +166,7 @@ def command(
 
                 return rebalancer.RebalancerDoor(context, rebalancer.Settings(schedulers=names))
 
-    run_doors(
+    run_components(
         options,
         lambda context: [
             *(made(door, context) for door in chosen),

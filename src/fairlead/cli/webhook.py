@@ -11,6 +11,7 @@ from fairlead.cli.door_options import (
     called_options,
     door_options,
     own_scheduler_option,
+    run_components,
     service_and_port,
 )
 from fairlead.cli.flags import duration_s
@@ -87,16 +88,15 @@ def command(
     with it the tier that the policy says: as node affinity and tolerations, before any scheduler sees it.
     Opens --listen (default :9443) with TLS, also for /livez, /readyz and /metrics.
     """
-    from fairlead.doors.process import run_doors
     from fairlead.doors.webhook.door import Settings, WebhookDoor
     from fairlead.doors.webhook.registration import unregister as withdraw
 
     if unregister:
         if register:
             raise BadInput("--register and --unregister: one or the other")
-        gone = call_once(options, withdraw)
+        gone = call_once(options, withdraw, changes=True)
         click.echo("\n".join(f"deleted {what}" for what in gone) or "nothing was registered")
         return
     wait_s = duration_s("--rotation-wait", rotation_wait)
     settings = Settings(register=register, **service_and_port(service), rotation_wait_s=wait_s, **flags)
-    run_doors(options, lambda context: [WebhookDoor(context, settings)])
+    run_components(options, lambda context: [WebhookDoor(context, settings)])

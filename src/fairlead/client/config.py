@@ -87,6 +87,8 @@ class Target:
     server: Server
     user: User = User()
     namespace: str = "default"
+    context: str = ""
+    """The kubeconfig's context; "" for a pod's service account."""
     source: str = ""
     strict_x509: bool = True
 
@@ -261,6 +263,7 @@ def _from_files(paths: list[Path], wanted: str | None, *, must_exist: bool) -> T
         _server(*clusters[context.cluster]),
         _user(*users[context.user]) if context.user else User(),
         namespace=context.namespace or "default",
+        context=name,
         source=f"{where}, context {name!r}",
     )
 

@@ -160,17 +160,20 @@ def run_doors(
     options: Options,
     make: Callable[[Context], Sequence[Door]],
     *,
+    announce: Callable[[kubeconfig.Target], None],
     in_flight: int = 64,
     fixed: Sequence[PlacementPolicy] = (),
 ) -> None:
     """Be a process with these doors until SIGTERM or SIGINT; `in_flight` is writes under way at once.
 
+    `announce` is called with the cluster that they are going to change, before anything is sent to it.
     `fixed` are policies that hold for as long as it runs, beside those of the file and the cluster.
     """
     configure_logging(options.log_format, options.log_level)
 
     async def main() -> None:
         target = kubeconfig.load(options.kubeconfig or None, context=options.context or None)
+        announce(target)
         async with Connection(target, in_flight=in_flight + _READS) as connection:
             rng = random.Random()
             client = Client(connection, rng=rng)

@@ -151,7 +151,7 @@ def command(
         report = find(state)
         if not fix:
             _show(report, output)
-        elif changes := _agreed(report, yes, output):
+        elif changes := _agreed(report, state, yes, output):
             account.tag(changes)
             note(f"{len(changes)} tags set; the autoscaler sees them within a minute")
             report = find(_look(account, settings, as_autoscaler, groups), mended=True)
@@ -233,8 +233,9 @@ def _objects(given: _Given) -> ClusterRead:
     return ClusterRead(plain=[*found, *read.plain], unread=read.unread)
 
 
-def _agreed(report: Report, yes: bool, output: str) -> tuple[TagChange, ...]:
+def _agreed(report: Report, state: CloudState, yes: bool, output: str) -> tuple[TagChange, ...]:
     """The tags to set, if there are any and the user agrees."""
+    from fairlead.cli.change_notice import print_account_notice
     from fairlead.cli.output import show_lines
     from fairlead.errors import BadInput
 
@@ -245,6 +246,7 @@ def _agreed(report: Report, yes: bool, output: str) -> tuple[TagChange, ...]:
     if not changes:
         note("there is nothing that --fix could set")
         return ()
+    print_account_notice(state)
     for each in changes:
         click.echo(f"set on {each.asg}: {each.key}={each.value}", err=True)
     try:

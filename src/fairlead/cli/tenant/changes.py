@@ -97,7 +97,7 @@ def create(
         deadline = await _write(session, wishes, flags)
         await _wait(session, wishes, deadline, flags)
 
-    run(flags.kubeconfig, flags.context, call)
+    run(flags.kubeconfig, flags.context, call, changes=flags.writes)
 
 
 def apply(flags: Writing, *, file: str, prune: bool, all_namespaces: bool, yes: bool) -> None:
@@ -134,7 +134,7 @@ def apply(flags: Writing, *, file: str, prune: bool, all_namespaces: bool, yes: 
         await _prune(session, others, flags, prune=prune)
         await _wait(session, wishes, deadline, flags)
 
-    run(flags.kubeconfig, flags.context, call)
+    run(flags.kubeconfig, flags.context, call, changes=flags.writes)
 
 
 def _named(types: dict[str, TenantType], entry: Tenant, shown: str) -> TenantType:
@@ -292,7 +292,7 @@ def delete_tenants(
         for one in _guests_first(found):
             await _remove(session, one, Deadline(deadline_s), wait=wait, dry_run=dry_run)
 
-    run(kubeconfig, context, call)
+    run(kubeconfig, context, call, changes=not dry_run)
 
 
 def _tell_apart(found: Sequence[LiveTenant]) -> None:

@@ -25,10 +25,15 @@ class Session:
     namespace: str
 
 
-def run(kubeconfig: str, context: str, call: Callable[[Session], Awaitable[T]]) -> T:
-    """Await `call` with a session on the cluster that the flags name."""
+def run(
+    kubeconfig: str, context: str, call: Callable[[Session], Awaitable[T]], *, changes: bool = False
+) -> T:
+    """Await `call` with a session on the cluster that the flags name; `changes`: see `call_cluster`."""
     return call_cluster(
-        kubeconfig, context, lambda connection, target: call(Session(Client(connection), target.namespace))
+        kubeconfig,
+        context,
+        lambda connection, target: call(Session(Client(connection), target.namespace)),
+        changes=changes,
     )
 
 
