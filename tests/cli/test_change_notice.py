@@ -44,7 +44,7 @@ ELSEWHERE = {
 }
 
 READING = {
-    *("completion", "cost", "dashboard", "dev status", "explain", "extender config", "gangs"),
+    *("completion", "cost", "dashboard", "dev status", "examples", "explain", "extender config", "gangs"),
     *("nodegroups karpenter", "nodegroups kwok", "nodegroups terraform", "nodes", "plan"),
     *("policy crds", "policy lint", "policy test", "queue", "replay", "status"),
     *("tenant list", "tenant show", "tenant types", "version"),

@@ -43,6 +43,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "serve": ("fairlead.cli.serve", "Run several components in one process."),
     "replay": ("fairlead.cli.replay", "Decide a recording of the scheduler again, and compare."),
     "tenant": ("fairlead.cli.tenant", "One command per tenant: its objects, from its type, on its nodes."),
+    "examples": ("fairlead.cli.examples", "Copy the examples that the documents use."),
     "demo": ("fairlead.cli.demo", "The main job, shown on the embedded cluster."),
 }
 

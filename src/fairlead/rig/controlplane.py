@@ -25,6 +25,7 @@ from fairlead.rig import arguments as command
 from fairlead.rig import build
 from fairlead.rig.api import Api
 from fairlead.rig.autoscalers import run_cluster_autoscaler, run_karpenter
+from fairlead.rig.components import SYSTEM_NAMESPACE, run_extender, run_webhook
 from fairlead.rig.identity import Identity
 from fairlead.rig.launcher import READY_S, Launcher
 from fairlead.rig.nodes import create_nodes, node_object, ready_nodes
@@ -257,6 +258,33 @@ class ControlPlane:
             ),
         )
 
+    def add_system_namespace(self) -> None:
+        """Create the namespace in which Fairlead's components keep their leases."""
+        if not self.api.exists(f"/api/v1/namespaces/{SYSTEM_NAMESPACE}"):
+            self.api.create("/api/v1/namespaces", {"metadata": {"name": SYSTEM_NAMESPACE}})
+
+    def start_extender(self) -> Program:
+        """Start ``fairlead extender``; `components.extender_config` makes kube-scheduler call it."""
+        self.add_system_namespace()
+        kubeconfig = self.kubeconfig_for("fairlead-extender", ["system:masters"])
+        return self._launcher.launch(
+            "fairlead-extender",
+            1,
+            lambda ports: run_extender(self._launcher.run, kubeconfig=kubeconfig, port=ports[0]),
+        )
+
+    def start_webhook(self) -> Program:
+        """Start ``fairlead webhook``, and return when it is registered."""
+        self.add_system_namespace()
+        kubeconfig = self.kubeconfig_for("fairlead-webhook", ["system:masters"])
+        return self._launcher.launch(
+            "fairlead-webhook",
+            1,
+            lambda ports: run_webhook(
+                self._launcher.run, self._identity, kubeconfig=kubeconfig, port=ports[0]
+            ),
+        )
+
     def add_nodes(
         self,
         number: int,
@@ -273,31 +301,35 @@ class ControlPlane:
         timeout_s: float = READY_S,
     ) -> list[str]:
         """Create nodes ``prefix-0…``; with `wait`, return once all are Ready and free of start-up taints."""
+        nodes = [
+            node_object(
+                f"{prefix}-{index}",
+                cpu=cpu,
+                memory=memory,
+                pods=pods,
+                extended=extended,
+                labels=labels,
+                annotations=annotations,
+                taints=taints,
+            )
+            for index in range(number)
+        ]
+        return self.add_these_nodes(nodes, wait=wait, timeout_s=timeout_s)
+
+    def add_these_nodes(
+        self, nodes: Sequence[dict[str, Any]], *, wait: bool = True, timeout_s: float = READY_S
+    ) -> list[str]:
+        """Create nodes as `node_object` makes them; returns their names, `wait` as for `add_nodes`."""
         if wait and "kwok" not in self.programs:
             raise RigError("nodes become Ready only with KWOK: start_kwok() first, or do not wait")
-        names = [f"{prefix}-{index}" for index in range(number)]
-        create_nodes(
-            self.api,
-            [
-                node_object(
-                    name,
-                    cpu=cpu,
-                    memory=memory,
-                    pods=pods,
-                    extended=extended,
-                    labels=labels,
-                    annotations=annotations,
-                    taints=taints,
-                )
-                for name in names
-            ],
-        )
+        names: list[str] = [node["metadata"]["name"] for node in nodes]
+        create_nodes(self.api, nodes)
         if wait:
             # Only a controller manager takes the taint off that every new node gets.
             untainted = "kube-controller-manager" in self.programs
             wait_until(
                 lambda: ready_nodes(self.api, untainted=untainted).issuperset(names),
-                f"{number} nodes to be Ready",
+                f"{len(names)} nodes to be Ready",
                 timeout_s=timeout_s,
             )
         return names

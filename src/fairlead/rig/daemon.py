@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import shutil
@@ -20,15 +21,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from fairlead.errors import FairleadError, RigError
 
-OPTIONAL = ("scheduler", "karpenter")
+OPTIONAL = ("scheduler", "extender", "webhook", "karpenter")
 
 _STARTING_S = 3600.0  # the first start may build everything
 _STOPPING_S = 15.0
 _LOOKING_S = 2.0
+_NODES = "nodes.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +42,18 @@ class RunningPlane:
     kubeconfig: str
     kubectl: str
     nodes: int
-    cpu: str
-    memory: str
+    described: str
+    """What the nodes are, for a reader."""
     extras: tuple[str, ...]
+    asked: str
+    """Changes with what was asked for, nodes or extras."""
     programs: dict[str, int]
     since: float
+
+
+def asked_for(nodes: Sequence[dict[str, Any]], extras: Sequence[str]) -> str:
+    """What `RunningPlane.asked` is for these nodes and extras."""
+    return hashlib.sha256(json.dumps([nodes, list(extras)], sort_keys=True).encode()).hexdigest()[:16]
 
 
 def find(folder: Path) -> RunningPlane | None:
@@ -61,21 +70,24 @@ def find(folder: Path) -> RunningPlane | None:
 def start(
     folder: Path,
     *,
-    nodes: int,
-    cpu: str,
-    memory: str,
+    nodes: Sequence[dict[str, Any]],
+    described: str,
     extras: Sequence[str],
     say: Callable[[str], None],
 ) -> RunningPlane:
-    """Start one in the background; `say` hears its progress. Returns when it is ready."""
+    """Start one with these nodes, `described` for a reader, and return when it is ready.
+
+    `say` receives its progress.
+    """
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / _NODES).write_text(json.dumps(nodes))
     log = folder / "hold.log"
     log.write_text("")
     with log.open("ab") as out:
         process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "fairlead.rig.daemon", str(folder)),
-                *(f"--nodes={nodes}", f"--cpu={cpu}", f"--memory={memory}", f"--with={','.join(extras)}"),
+                *(f"--described={described}", f"--with={','.join(extras)}"),
             ],
             stdin=subprocess.DEVNULL,
             stdout=out,
@@ -157,11 +169,13 @@ def _locked(folder: Path) -> Iterator[TextIO]:
         yield lock
 
 
-def _hold(folder: Path, *, nodes: int, cpu: str, memory: str, extras: tuple[str, ...]) -> None:
+def _hold(folder: Path, *, described: str, extras: tuple[str, ...]) -> None:
     from fairlead.rig import build
+    from fairlead.rig.components import extender_config
     from fairlead.rig.controlplane import ControlPlane
 
     state = folder / "state.json"
+    nodes = json.loads((folder / _NODES).read_text())
     with _locked(folder):
         state.unlink(missing_ok=True)
         shutil.rmtree(folder / "rig", ignore_errors=True)
@@ -177,24 +191,33 @@ def _hold(folder: Path, *, nodes: int, cpu: str, memory: str, extras: tuple[str,
                 _say("starting kube-controller-manager and KWOK")
                 plane.start_controller_manager()
                 plane.start_kwok()
+                plane.add_system_namespace()  # where a component started by hand keeps its lease
+                if "webhook" in extras:
+                    _say("starting Fairlead's webhook")
+                    plane.start_webhook()
+                asks: dict[str, Any] = {}
+                if "extender" in extras:
+                    _say("starting Fairlead's extender")
+                    plane.start_extender()
+                    asks = extender_config(plane.port("fairlead-extender"))
                 if "scheduler" in extras:
                     _say("starting kube-scheduler")
-                    plane.start_scheduler()
+                    plane.start_scheduler(asks)
                 if "karpenter" in extras:
                     _say("starting Karpenter")
                     plane.start_karpenter()
                 if nodes:
-                    _say(f"adding {nodes} nodes of {cpu} CPU and {memory}")
-                    plane.add_nodes(nodes, cpu=cpu, memory=memory)
+                    _say(f"adding {len(nodes)} nodes {described}")
+                    plane.add_these_nodes(nodes)
                 held = RunningPlane(
                     pid=os.getpid(),
                     url=plane.url,
                     kubeconfig=str(plane.kubeconfig),
                     kubectl=str(kubectl),
-                    nodes=nodes,
-                    cpu=cpu,
-                    memory=memory,
+                    nodes=len(nodes),
+                    described=described,
                     extras=extras,
+                    asked=asked_for(nodes, extras),
                     programs={name: program.pid for name, program in plane.programs.items()},
                     since=time.time(),
                 )
@@ -215,14 +238,12 @@ def main() -> int:
     """Hold a control plane until SIGTERM."""
     parser = argparse.ArgumentParser(prog="python -m fairlead.rig.daemon")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--nodes", type=int, required=True)
-    parser.add_argument("--cpu", required=True)
-    parser.add_argument("--memory", required=True)
+    parser.add_argument("--described", required=True)
     parser.add_argument("--with", dest="extras", default="")
     given = parser.parse_args()
     extras = tuple(name for name in given.extras.split(",") if name)
     try:
-        _hold(given.folder, nodes=given.nodes, cpu=given.cpu, memory=given.memory, extras=extras)
+        _hold(given.folder, described=given.described, extras=extras)
     except FairleadError as error:
         _say(f"{error}")
         return error.exit_code

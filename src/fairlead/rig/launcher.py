@@ -44,7 +44,7 @@ class Launcher:
                 return self.programs[name]
             except RigError as error:
                 del self._ports[name]
-                if "address already in use" not in str(error) or attempt == _ATTEMPTS - 1:
+                if "address already in use" not in str(error).lower() or attempt == _ATTEMPTS - 1:
                     raise
         raise AssertionError("the last attempt returns or raises")
 

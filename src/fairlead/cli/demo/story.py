@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import yaml
 
 from fairlead.cli.demo.observed import Observed
+from fairlead.cli.examples import SHIPPED
 from fairlead.errors import BadInput
 from fairlead.rig.nodes import node_object
 
@@ -23,14 +23,8 @@ Obj = dict[str, Any]
 SETTLE_S = 2
 _TOLERATE_S = 2
 
-# In the package where it was installed from a wheel, beside `src` in a source tree.
-_PACKAGE = Path(__file__).resolve().parents[2]
-_EXAMPLES = next(
-    (path for path in (_PACKAGE / "examples", _PACKAGE.parents[1] / "examples") if path.exists()),
-    _PACKAGE / "examples",
-)
 _NODES = 4
-YOURS = _EXAMPLES / "yours.yaml"
+YOURS = SHIPPED / "yours.yaml"
 """A Deployment for which there is room once the story is told."""
 
 
@@ -177,7 +171,7 @@ def _all_well(observed: Observed, dead: str) -> bool:
 
 def _example(name: str) -> list[Obj]:
     """The objects of a shipped example; their pods leave a dead node soon enough for a demo."""
-    path = _EXAMPLES / name
+    path = SHIPPED / name
     if not path.is_file():
         raise BadInput(f"no {path}: the installation of fairlead lacks its examples")
     found: list[Obj] = [one for one in yaml.safe_load_all(path.read_text()) if one]
