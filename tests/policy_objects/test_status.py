@@ -103,6 +103,7 @@ class TestWholeStatus:
             "Accepted": ("True", "Accepted"),
             "Overlapped": ("False", "Alone"),
             "TierUnavailable": ("False", "AllAvailable"),
+            "Ready": ("True", "Settled"),
         }
 
     def test_an_overlap_names_who_wins(self) -> None:
@@ -123,7 +124,7 @@ class TestWholeStatus:
         assert again == first
         changed = status_of(WEB, [], now=2000, before=first, overlapped_by=("a",))
         times = [one["lastTransitionTime"] for one in changed["conditions"]]
-        assert times == ["1970-01-01T00:16:40Z", "1970-01-01T00:33:20Z", "1970-01-01T00:16:40Z"]
+        assert times == ["1970-01-01T00:16:40Z", "1970-01-01T00:33:20Z", *["1970-01-01T00:16:40Z"] * 2]
 
     def test_what_others_say_about_a_policy_stays(self) -> None:
         theirs = {"type": "ExtenderCalled", "status": "False", "reason": "NeverCalled"}
@@ -136,5 +137,5 @@ class TestWholeStatus:
     def test_a_policy_that_is_left_out_says_why(self) -> None:
         found = refused_status("spec.tiers: at least one is needed", generation=3, now=0, before={})
         assert found["observedGeneration"] == 3
-        assert conditions(found) == {"Accepted": ("False", "Invalid")}
+        assert conditions(found) == {"Accepted": ("False", "Invalid"), "Ready": ("False", "Invalid")}
         assert "at least one is needed" in found["conditions"][0]["message"]

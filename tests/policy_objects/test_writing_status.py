@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -80,6 +81,50 @@ async def test_the_status_tells_desired_and_actual_per_tier(cluster: Cluster) ->
     assert " ".join(headings.split()) == "NAME ACCEPTED GROUPS DESIRED ACTUAL MISPLACED UNAVAILABLE AGE"
     cells = [cell.strip() for cell in row.split("   ") if cell.strip()]
     assert cells[:6] == [name, "True", "1", "spot 2, on-demand 1", "spot 2, on-demand 1", "0"]
+    headings, row = cluster.kubectl("get", "pp", name, "-o", "wide").stdout.splitlines()
+    assert headings.split()[-5:] == ["UNAVAILABLE", "READY", "OVERLAPPED", "MESSAGE", "AGE"]
+    assert [cell.strip() for cell in row.split("   ") if cell.strip()][6:9] == [
+        "True",
+        "False",
+        "the policy is used",
+    ]
+
+
+async def test_a_policy_is_ready_when_every_pod_is_where_the_rule_has_it(cluster: Cluster) -> None:
+    await asyncio.to_thread(serve_policies, cluster)
+    here = {"namespaces": [cluster.namespace]}
+    name = add_policy(cluster, plain_policy("web", match=here, groupBy={"label": "app"}))["metadata"]["name"]
+
+    def ready(found: dict[str, Any]) -> tuple[str, str]:
+        (one,) = (one for one in found["conditions"] if one["type"] == "Ready")
+        assert one["observedGeneration"] == 1
+        return one["status"], one["reason"]
+
+    async with writing(cluster):
+        assert ready(await status_when(cluster, name, groups=0)) == ("True", "Settled")
+        for number in range(2):
+            cluster.create(await asyncio.to_thread(pinned, cluster, "spot", str(number)))
+        found = await status_when(cluster, name, actual="spot 2, on-demand 0")
+        assert ready(found) == ("False", "PodsMisplaced")
+
+
+def test_both_kinds_are_found_by_short_name_and_category(cluster: Cluster) -> None:
+    serve_policies(cluster)
+    name = add_policy(cluster, plain_policy("found"))["metadata"]["name"]
+    ledger = {
+        "apiVersion": "fairlead.dev/v1alpha1",
+        "kind": "PlacementLedger",
+        "metadata": {"name": "slots", "namespace": cluster.namespace},
+        "spec": {"policy": name, "group": "*", "revision": "1"},
+    }
+    cluster.kubectl("create", "-f", "-", stdin=json.dumps(ledger))
+
+    said = cluster.kubectl("get", "fairlead", "-o", "name").stdout.split()
+    assert f"placementpolicy.fairlead.dev/{name}" in said
+    assert "placementledger.fairlead.dev/slots" in said
+    headings, row = cluster.kubectl("get", "pl").stdout.splitlines()
+    assert headings.split() == ["NAME", "POLICY", "GROUP", "REVISION", "AGE"]
+    assert row.split()[:4] == ["slots", name, "*", "1"]
 
 
 async def test_a_bad_policy_says_so_in_its_status(cluster: Cluster) -> None:
@@ -87,7 +132,8 @@ async def test_a_bad_policy_says_so_in_its_status(cluster: Cluster) -> None:
     name = add_policy(cluster, plain_policy("bad", singleReplica="nowhere"))["metadata"]["name"]
     async with writing(cluster):
         found = await status_when(cluster, name, observedGeneration=1)
-        (accepted,) = found["conditions"]
+        accepted, ready = found["conditions"]
+        assert (ready["type"], ready["status"], ready["reason"]) == ("Ready", "False", "Invalid")
         assert (accepted["type"], accepted["status"]) == ("Accepted", "False")
         assert "there is no tier 'nowhere'" in accepted["message"]
         cluster.patch(POLICIES, name, {"spec": {"singleReplica": "spot"}})

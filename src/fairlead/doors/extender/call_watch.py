@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any
 
 import structlog
 
@@ -98,7 +100,7 @@ class Calls:
     async def _write(self, client: Client, *, called: bool) -> bool:
         """Say it in every status that says something else; whether there is nothing left to try again."""
         done = True
-        wanted = {
+        wanted: dict[str, Any] = {
             "type": CONDITION,
             "status": "True" if called else "False",
             "reason": "Called" if called else "NeverCalled",
@@ -110,12 +112,16 @@ class Calls:
             conditions = status.get("conditions") or []
             if stored is None or not conditions:
                 continue  # the component that counts groups has yet to write the first status
+            wanted["observedGeneration"] = stored.metadata.generation
             if any(wanted.items() <= one.items() for one in conditions):
                 continue
+            before: Mapping[str, Any] = next((one for one in conditions if one.get("type") == CONDITION), {})
+            same = before.get("status") == wanted["status"]
+            since = before.get("lastTransitionTime", stamp) if same else stamp
             others = [one for one in conditions if one.get("type") != CONDITION]
             patch = {
                 "metadata": {"resourceVersion": stored.metadata.resource_version},
-                "status": {"conditions": [*others, wanted | {"lastTransitionTime": stamp}]},
+                "status": {"conditions": [*others, wanted | {"lastTransitionTime": since}]},
             }
             try:
                 await client.patch(POLICIES, name, None, patch, subresource="status")

@@ -119,6 +119,7 @@ def status_of(
                 ("Accepted", True, "Accepted", "the policy is used"),
                 _overlapped(overlapped_by),
                 _unavailable(left_alone, marks),
+                _ready(groups),
             ),
             policy.metadata.generation,
             now,
@@ -129,7 +130,8 @@ def status_of(
 
 def refused_status(why: str, *, generation: int, now: float, before: Mapping[str, Any]) -> dict[str, Any]:
     """The status of a policy that cannot be used: what is wrong, and no counts, since none are kept."""
-    conditions = (("Accepted", False, "Invalid", f"the policy is left out: {why}"),)
+    said = f"the policy is left out: {why}"
+    conditions = (("Accepted", False, "Invalid", said), ("Ready", False, "Invalid", said))
     return {
         "observedGeneration": generation,
         "conditions": _conditions(conditions, generation, now, before),
@@ -146,7 +148,18 @@ def _singles(policy: PlacementPolicy, workload: Workload | None, pods: int) -> i
 
 
 _Said = tuple[str, bool, str, str]
-_OURS = ("Accepted", "Overlapped", "TierUnavailable")
+_OURS = ("Accepted", "Overlapped", "TierUnavailable", "Ready")
+
+
+def _ready(groups: Sequence[GroupCount]) -> _Said:
+    """What tools that wait for any object look at: whether everything is as the rule has it."""
+    misplaced = sum(group.misplaced for group in groups)
+    waiting = sum(group.pods - sum(group.actual.values()) - group.elsewhere for group in groups)
+    if misplaced:
+        return "Ready", False, "PodsMisplaced", "pods are not in the tier that the rule has them in"
+    if waiting:
+        return "Ready", False, "PodsPending", "pods have no node yet"
+    return "Ready", True, "Settled", "every pod has a node, in the tier that the rule has it in"
 
 
 def _overlapped(by: Sequence[str]) -> _Said:
