@@ -98,7 +98,7 @@ def test_a_burst_node_that_is_missing_is_named_to_those_who_wait(either: Burstin
         assert "waits for tier burst" in told(either, name)
         assert "node not-there does not exist" in told(either, name)
     if either.via == "webhook":
-        (said,) = door.log("tier_takes_nobody")
+        (said,) = door.log("tier_takes_no_pod")
         assert said["reason"] == "node not-there does not exist"
 
 

@@ -259,7 +259,7 @@ def tolerate(cluster: Shipped, namespace: str) -> None:
     governed = pod("tolerating", namespace)
     governed["metadata"]["labels"] = {"app": "tolerating"}
     cluster.apply(policy)
-    cluster.schedulers[-1].wait_for("policy")  # pods are watched apart
+    cluster.schedulers[-1].wait_for("policy_accepted")  # pods are watched apart
     cluster.apply(governed)
 
 

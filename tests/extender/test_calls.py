@@ -293,7 +293,7 @@ def test_another_policy_changes_nothing_of_what_was_answered(asked: Extended) ->
     for number in range(10):
         if number == 5:
             add_policy(asked.cluster, plain_policy("late", match={"namespaces": ["elsewhere"]}))
-            asked.replicas[0].wait_for("policy")
+            asked.replicas[0].wait_for("policy_accepted")
         body = {"Pod": pod(asked, f"web-{number}"), "Nodes": None, "NodeNames": names}
         kept = asked.post("filter", body)[1]["NodeNames"]
         tiers += [tier for tier in ("spot", "on-demand") if kept == asked.of_tier(tier)]
@@ -410,7 +410,7 @@ def test_one_pod_waits_for_a_tier_that_lost_its_last_node_once_its_cool_down_is_
 
     for name in asked.of_tier("spot"):
         asked.cluster.delete("Node", name)
-    asked.replicas[0].wait_for("marks")
+    asked.replicas[0].wait_for("marks_written")
     assert not any(refused(f"early-{number}") for number in range(10)), "nobody waits for what was just lost"
 
     fresh = (f"late-{number}" for number in range(1000))
@@ -424,7 +424,7 @@ def test_one_pod_waits_for_a_tier_that_lost_its_last_node_once_its_cool_down_is_
     (said,) = asked.replicas[0].wait_for("passed_on")
     assert said["pod"].endswith(f"/{trying}")
     assert not refused(trying)
-    assert asked.replicas[0].log("marks")[-1]["marks"]["spot"]["coolDowns"] == 2
+    assert asked.replicas[0].log("marks_written")[-1]["marks"]["spot"]["coolDowns"] == 2
 
 
 def test_a_lost_tier_whose_mark_somebody_took_away_is_waited_for(asked: Extended) -> None:
@@ -432,7 +432,7 @@ def test_a_lost_tier_whose_mark_somebody_took_away_is_waited_for(asked: Extended
     asked.run(shared(asked))
     for name in asked.of_tier("spot"):
         asked.cluster.delete("Node", name)
-    asked.replicas[0].wait_for("marks")
+    asked.replicas[0].wait_for("marks_written")
     path = known("ConfigMap").path(asked.system, MARKS_MAP)
     none = {"data": {"web": "{}"}}
     asked.cluster.wire.request("PATCH", path, none, content_type="application/merge-patch+json").ok()
@@ -451,7 +451,7 @@ def test_a_tier_that_was_cordoned_before_the_extender_came_is_passed_over(asked:
     asked.nodes()
     asked.cordon("spot", True)
     asked.run(shared(asked))
-    asked.replicas[0].wait_for("marks")
+    asked.replicas[0].wait_for("marks_written")
     left = asked.of_tier("on-demand")
     for number in range(5):
         body = {"Pod": pod(asked, f"web-{number}"), "Nodes": None, "NodeNames": left}
@@ -469,7 +469,7 @@ def test_a_loss_that_nobody_wrote_down_is_marked_by_the_next_to_lead(asked: Exte
     asked.free("fairlead-extender")
 
     # Without a mark there is no cool-down, and so no end to it.
-    (said,) = standby.wait_for("marks")
+    (said,) = standby.wait_for("marks_written")
     assert said["marks"]["spot"]["interrupted"]
 
 

@@ -33,7 +33,7 @@ def test_cordoned_and_drained_spot_is_left_alone_until_it_returns(corner: Extend
     assert min(safe) >= 3
 
     corner.cordon("spot", False)
-    corner.replicas[0].wait_for("marks", 2)
+    corner.replicas[0].wait_for("marks_written", 2)
     corner.deploy("new", 10)
     assert corner.settled("new", 10) == exact(10)
 
@@ -50,7 +50,7 @@ def test_a_full_tier_passes_pods_on_after_they_waited_and_new_ones_at_once(corne
     said = corner.replicas[0].log("passed_on")
     assert {one["tier"] for one in said} == {"spot"}
     assert 1 <= len(said) <= 5
-    corner.replicas[0].wait_for("marks")
+    corner.replicas[0].wait_for("marks_written")
 
     corner.deploy("late", 4, pods=corner.here(_asking("500m")))
     assert corner.settled("late", 4) == {"on-demand": 4}
@@ -64,7 +64,7 @@ def test_a_marked_tier_takes_pods_again_as_soon_as_there_is_room(corner: Extende
     corner.run(corner.policy(fallback={"after": "2s", "coolDown": "2s"}))
     corner.deploy("web", 6, pods=corner.here(_asking("500m")))
     assert corner.settled("web", 6) == {"on-demand": 4, "spot": 2}
-    corner.replicas[0].wait_for("marks")
+    corner.replicas[0].wait_for("marks_written")
     corner.marked("web")
     corner.scale("web", 1)
     assert corner.settled("web", 1) == {"on-demand": 1}
@@ -74,7 +74,9 @@ def test_a_marked_tier_takes_pods_again_as_soon_as_there_is_room(corner: Extende
         corner.cluster.wire.request("DELETE", corner.cluster.path("Deployment", "try"))
         corner.cluster.wait(lambda: not corner.pods("try"), "the last try to be gone")
         corner.deploy("try", 3)
-        return corner.settled("try", 3)["spot"] > 0 and not corner.replicas[0].log("marks")[-1]["marks"]
+        return (
+            corner.settled("try", 3)["spot"] > 0 and not corner.replicas[0].log("marks_written")[-1]["marks"]
+        )
 
     corner.cluster.wait(free, "a pod to be let in on spot, and the mark to be taken away")
 

@@ -49,5 +49,5 @@ def test_a_mark_ends_when_another_pod_than_the_one_that_tries_is_bound_after_the
     binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "lands"}, "target": target}
     asked.cluster.wire.request("POST", asked.cluster.path("Pod", "lands", "binding"), binding).ok()
 
-    (said,) = asked.replicas[0].wait_for("marks")
+    (said,) = asked.replicas[0].wait_for("marks_written")
     assert said["marks"] == {}

@@ -87,7 +87,7 @@ def test_a_workload_that_spot_could_never_take_does_not_close_it_for_others(corn
     corner.lies("picky", on_demand=3)
     own.deploy("web", 3)
     corner.lies("web", spot=2, on_demand=1)
-    assert not door.log("marks")
+    assert not door.log("marks_written")
 
 
 def test_no_pod_is_given_up_for_spot_that_nothing_can_bring(corner: Rebalanced) -> None:

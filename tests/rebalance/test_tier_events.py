@@ -61,7 +61,7 @@ async def test_each_pod_is_told_once_per_state_of_its_tier() -> None:
         assert talk.heard.said[2:] == [("a", CORDONED), ("b", CORDONED)]
         await talk.look(node("virtual"))
         assert len(talk.heard.said) == 4
-    assert [(one["event"], one["log_level"]) for one in logs] == [("tier_takes_nobody", "warning")] * 2
+    assert [(one["event"], one["log_level"]) for one in logs] == [("tier_takes_no_pod", "warning")] * 2
 
 
 async def test_who_still_waits_is_told_again_before_the_event_is_gone() -> None:

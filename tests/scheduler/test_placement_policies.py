@@ -61,7 +61,7 @@ def test_policies_of_the_cluster_come_and_go_while_it_runs(corner: ByScheduler):
     assert corner.corner.settled("before", 4).total() == 4
     own = corner.corner
     made = add_policy(corner.cluster, own.policy("web", own.tier("on-demand", max=2), own.tier("spot")))
-    corner.placing.wait_for("policy")
+    corner.placing.wait_for("policy_accepted")
     corner.deploy("web", 5)
     assert corner.corner.settled("web", 5) == {"on-demand": 2, "spot": 3}
     tiers = {one["metadata"]["annotations"]["fairlead.dev/policy"] for one in corner.corner.pods("web")}

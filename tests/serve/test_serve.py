@@ -183,9 +183,9 @@ def test_doors_that_nobody_calls_need_no_port(corner: Served) -> None:
 @pytest.mark.parametrize(
     ("doors", "says"),
     [
-        ("window", "there is no door 'window'; there are webhook, extender, scheduler, rebalance"),
+        ("window", "there is no component 'window'; there are webhook, extender, scheduler, rebalance"),
         ("", "at least one of webhook"),
-        ("webhook,webhook", "names a door twice"),
+        ("webhook,webhook", "names a component twice"),
     ],
 )
 def test_a_bad_set_of_doors_is_refused(doors: str, says: str) -> None:
@@ -216,7 +216,7 @@ def test_what_is_said_meanwhile_is_no_part_of_the_output(command: list[str], tmp
     file = kubeconfig_of(NOWHERE, tmp_path)
     done = run_command(*command, f"--kubeconfig={file}")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("error: ")
+    assert done.stderr.splitlines()[-1].startswith("error: ")
 
 
 def test_a_file_that_cannot_be_read_is_named_with_its_flag(tmp_path: Path) -> None:

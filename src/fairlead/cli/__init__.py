@@ -19,17 +19,26 @@ __all__ = ["main"]
 
 # name → (module, one line for --help: kept here so that listing imports nothing)
 _COMMANDS: dict[str, tuple[str, str]] = {
-    "dev": ("fairlead.cli.dev", "A real control plane on this machine, with simulated nodes."),
-    "explain": ("fairlead.cli.explain", "Why a pod, workload or gang has no node, and what would help."),
-    "status": ("fairlead.cli.status", "Placement on one screen: fill, what waits and why, who leads."),
-    "queue": ("fairlead.cli.queue", "What waits for the scheduler, in order, and why each is held."),
-    "gangs": ("fairlead.cli.gangs", "Every gang: how much of it is there, and what it waits for."),
-    "nodes": ("fairlead.cli.nodes", "How full nodes are, and the largest pod that still fits."),
-    "cost": ("fairlead.cli.cost", "What nodes cost, by tier, namespace or workload, and what is idle."),
+    "dev": ("fairlead.cli.dev", "Run a real control plane on this machine, with simulated nodes."),
+    "explain": (
+        "fairlead.cli.explain",
+        "Explain why a pod, workload or gang has no node, and what would help.",
+    ),
+    "status": (
+        "fairlead.cli.status",
+        "Show placement on one screen: how full nodes are, what waits and why.",
+    ),
+    "queue": ("fairlead.cli.queue", "List what waits for the scheduler, in order, and why each is held."),
+    "gangs": ("fairlead.cli.gangs", "List gangs: how many members are there, and what each gang waits for."),
+    "nodes": ("fairlead.cli.nodes", "Show how full nodes are, and the largest pod that still fits."),
+    "cost": ("fairlead.cli.cost", "Show what nodes cost, by tier, namespace or workload, and what is idle."),
     "dashboard": ("fairlead.cli.dashboard", "Watch placement in a browser, on this machine."),
-    "plan": ("fairlead.cli.plan", "What the scheduler would bind, evict and hold now."),
-    "completion": ("fairlead.cli.completion", "What a shell needs to complete commands and flags."),
-    "version": ("fairlead.cli.version", "Which version this is."),
+    "plan": ("fairlead.cli.plan", "Show what the scheduler would bind, evict and hold now."),
+    "completion": (
+        "fairlead.cli.completion",
+        "Print the script that completes commands and flags in a shell.",
+    ),
+    "version": ("fairlead.cli.version", "Print the version."),
     "burst": (
         "fairlead.cli.burst",
         "Keep N pods on the cluster's own nodes and send the rest to a virtual one.",
@@ -37,14 +46,23 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "scheduler": ("fairlead.cli.scheduler", "Schedule pods whose schedulerName is fairlead."),
     "extender": ("fairlead.cli.extender", "Answer kube-scheduler's calls: which nodes a pod may go to."),
     "webhook": ("fairlead.cli.webhook", "Assign pods to their tier when they are created."),
-    "policy": ("fairlead.cli.policy", "Look at placement policies before a cluster does: lint, test, crds."),
-    "nodegroups": ("fairlead.cli.nodegroups", "What autoscalers make of a file of node groups."),
+    "policy": (
+        "fairlead.cli.policy",
+        "Check placement policies before a cluster uses them: lint, test, crds.",
+    ),
+    "nodegroups": (
+        "fairlead.cli.nodegroups",
+        "Write node groups as autoscalers take them, and diagnose scale-up from zero.",
+    ),
     "rebalance": ("fairlead.cli.rebalance", "Bring pods back to the tier where they belong."),
     "serve": ("fairlead.cli.serve", "Run several components in one process."),
     "replay": ("fairlead.cli.replay", "Decide a recording of the scheduler again, and compare."),
-    "tenant": ("fairlead.cli.tenant", "One command per tenant: its objects, from its type, on its nodes."),
-    "examples": ("fairlead.cli.examples", "Copy the examples that the documents use."),
-    "demo": ("fairlead.cli.demo", "The main job, shown on the embedded cluster."),
+    "tenant": (
+        "fairlead.cli.tenant",
+        "Create, list and delete tenants: their objects, from a type, on their nodes.",
+    ),
+    "examples": ("fairlead.cli.examples", "Copy the examples that the documentation uses."),
+    "demo": ("fairlead.cli.demo", "Show the scheduler at work on an embedded cluster."),
 }
 
 
@@ -72,7 +90,7 @@ class _Lazy(click.Group):
 )
 @click.version_option(fairlead.__version__, prog_name="fairlead")
 def _fairlead() -> None:
-    """Decides which pod goes on which Kubernetes node, and says why.
+    """Decide which pod goes on which Kubernetes node, and say why.
 
     Exit codes: 0 done; 1 it failed, the message says why; 2 the input cannot be used.
     """

@@ -49,7 +49,7 @@ _LINES_SHOWN = 15
 @state_options
 @decision_options
 def command(*, ways: tuple[str, ...], prices: str, node_groups: str, every_line: bool, **flags: Any) -> None:
-    """Show what nodes cost per hour and month, by whom, what is idle, and what policies save.
+    """Show what nodes cost per hour and month, for which pods, what is idle, and what policies save.
 
     A node's price is its label fairlead.dev/price-per-hour, else that of --prices, else that of its node
     group. Prices have no currency of their own: they are in whatever they are given in.

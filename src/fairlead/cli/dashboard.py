@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     default="fairlead-system",
     show_default=True,
     metavar="NAME",
-    help="Namespace of Fairlead's own objects: its leases say who leads.",
+    help="Namespace of Fairlead's own objects: its leases say which replica leads.",
 )
 @cluster_options()
 @decision_options

@@ -28,7 +28,7 @@ _MAX_NODES = 10_000
 
 @click.group("dev", epilog="Example: fairlead dev up --nodes 5")
 def command() -> None:
-    """A real control plane on this machine, with simulated nodes.
+    """Run a real control plane on this machine, with simulated nodes.
 
     etcd, kube-apiserver and kube-controller-manager are Kubernetes' own; KWOK plays the kubelets. The
     first start builds them from source, which takes several minutes; later ones take seconds.
@@ -137,7 +137,7 @@ def up(
 
 @command.command(epilog="Example: fairlead dev down")
 def down() -> None:
-    """End the control plane and forget everything in it, its context in your kubeconfig too."""
+    """End the control plane, forget everything in it, and remove its context from your kubeconfig."""
     ended = daemon.release(_folder())
     click.echo("The control plane has ended." if ended else "No control plane was running.")
     for file, before in _contexts().items():

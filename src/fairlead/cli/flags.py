@@ -61,7 +61,7 @@ state_options = options(
         default="fairlead-system",
         show_default=True,
         metavar="NAME",
-        help="Namespace of Fairlead's own objects: its leases say who leads.",
+        help="Namespace of Fairlead's own objects: its leases say which replica leads.",
     ),
     output_option("table", "wide", "json", "yaml"),
 )

@@ -28,7 +28,7 @@ _KINDS = ("Node", "Pod", "PodDisruptionBudget", "Deployment", "ReplicaSet", "Sta
     epilog="Example: fairlead policy lint examples/spot/policy.yaml",
 )
 def command() -> None:
-    """Look at placement policies before a cluster does.
+    """Check placement policies before a cluster uses them.
 
     A policy is an ordered list of tiers of nodes, with min and max, for groups of pods.
     """
@@ -152,7 +152,7 @@ def test(
     """,
 )
 def crds() -> None:
-    """Print the CustomResourceDefinitions that doors need, for clusters on which they may not create them."""
+    """Print the CustomResourceDefinitions that components need, where they may not create them."""
     from fairlead.doors.crds import crd_texts
 
     for text in crd_texts():

@@ -182,9 +182,9 @@ def _chosen(doors: str) -> list[str]:
         raise BadInput(f"--doors: at least one of {', '.join(DOORS)} is needed")
     for door in chosen:
         if door not in DOORS:
-            raise BadInput(f"--doors: there is no door {door!r}; there are {', '.join(DOORS)}")
+            raise BadInput(f"--doors: there is no component {door!r}; there are {', '.join(DOORS)}")
     if len(set(chosen)) < len(chosen):
-        raise BadInput(f"--doors: {doors} names a door twice")
+        raise BadInput(f"--doors: {doors} names a component twice")
     return chosen
 
 

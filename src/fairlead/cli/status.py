@@ -37,7 +37,7 @@ _GANGS_SHOWN = 10
 @state_options
 @decision_options
 def command(*, watch: bool, **flags: Any) -> None:
-    """Show placement on one screen: fill, what waits and why, gangs, policies, moves, who leads.
+    """Show placement on one screen: fill, what waits and why, gangs, policies, moves, the leader.
 
     -n and -l choose the pods that are counted; nodes and policies are all there are. Every reason is said
     once, with how many pods it is true of.

@@ -186,4 +186,6 @@ class StatusDoor(Door):
         except Conflict:
             self._wake.set()  # once the watch shows what we did not know, it is looked at again
         else:
-            _log.info("status", policy=name, desired=wanted.get("desired"), actual=wanted.get("actual"))
+            _log.info(
+                "status_written", policy=name, desired=wanted.get("desired"), actual=wanted.get("actual")
+            )

@@ -299,7 +299,9 @@ def configure_logging(log_format: str, log_level: str) -> None:
         structlog.processors.TimeStamper(fmt="iso"),
         structlog.processors.format_exc_info,
     ]
-    last = [_as_printable, structlog.dev.ConsoleRenderer()] if text else [_as_json]
+    # What a line is about comes first, as it was said: pod, node, reason.
+    console = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), sort_keys=False)
+    last = [_as_printable, console] if text else [_as_json]
     to_text, to_json = (
         structlog.WriteLoggerFactory(sys.stderr),
         structlog.BytesLoggerFactory(sys.stderr.buffer),
@@ -338,4 +340,6 @@ def _printable(text: str, kept: str = "") -> str:
 
 
 def _as_json(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> bytes:
-    return msgspec.json.encode(event, enc_hook=str)
+    # In the order in which a line is read; the rest as it was said.
+    first = {key: event.pop(key) for key in ("timestamp", "level", "event") if key in event}
+    return msgspec.json.encode({**first, **event}, enc_hook=str)

@@ -146,7 +146,7 @@ class LiveMarks:
                     await asyncio.sleep(backoff.next_s())
                     read = await self._get(policy)
                     continue
-                _log.info("marks", policy=policy, marks=wanted.to_plain())
+                _log.info("marks_written", policy=policy, marks=wanted.to_plain())
                 self._tell()
                 return wanted
         raise FairleadError(f"the marks of policy {policy} change faster than we can write them")

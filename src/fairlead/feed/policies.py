@@ -228,7 +228,7 @@ class LivePolicies:
             return True
         self._refused.pop(name, None)
         self._of_cluster[name] = policy
-        _log.info("policy", name=name, generation=stored.metadata.generation)
+        _log.info("policy_accepted", name=name, generation=stored.metadata.generation)
         return True
 
     def _drop(self, name: str) -> bool:

@@ -26,7 +26,7 @@ _CLUSTER = re.compile(r"[0-9A-Za-z][-0-9A-Za-z_]{0,99}")
     epilog="Example: fairlead nodegroups terraform -f examples/node-groups.yaml",
 )
 def command() -> None:
-    """Make of a file of node groups what autoscalers take.
+    """Write node groups as autoscalers take them, and diagnose scale-up from zero.
 
     A group is nodes of one kind, with the labels and taints that pods choose them by, and how many there may
     be: from none. The file is `kind: NodeGroups`; its fields are in docs/how-to/node-groups.md.

@@ -59,7 +59,7 @@ _writing = options(
     epilog="Example: fairlead tenant create -t premium --name premium-1",
 )
 def command() -> None:
-    """Tenants: each is of a type, and several objects that the type describes.
+    """Create, list and delete tenants: each is of a type, which describes its objects.
 
     Pods of a tenant go to the nodes of its type and, where the type says so, have them to themselves;
     this is expressed in terms that autoscalers and schedulers share. A tenant is known by its name within a

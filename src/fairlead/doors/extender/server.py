@@ -241,7 +241,7 @@ class Endpoint:
             policy=policy.name,
             slot=verdict.slot,
             tier=policy.spec.tiers[tier].name if tier is not None else None,
-            why=verdict.choice.why,
+            reason=verdict.choice.why,
             nodes=len(verdict.nodes),
         )
 

@@ -140,7 +140,7 @@ class Executor:
             _log.warning("not_passed_on", pod=deletion.pod, tier=deletion.tier, reason=str(error))
             return False
         self._metrics.passed_on.labels(policy.name, deletion.tier).inc()
-        _log.info("passed_on", pod=deletion.pod, tier=deletion.tier, why=deletion.why)
+        _log.info("passed_on", pod=deletion.pod, tier=deletion.tier, reason=deletion.why)
         return True
 
     def holds(self, move: Move, marks: Marks) -> bool:
@@ -179,7 +179,7 @@ class Executor:
             tier=move.from_tier,
             to=move.to_tier,
             probe=move.probe,
-            why=move.why,
+            reason=move.why,
         )
         said = f"Evicted to be recreated in tier {move.to_tier}: {move.why}"
         await events.record(_pod(move.pod, move.uid), "Rebalanced", said, action="Rebalancing")

@@ -73,7 +73,7 @@ class TierEvents:
             why = troubles[policy, name]
             if (policy, name) not in self._logged:
                 self._logged[policy, name] = why
-                _log.warning("tier_takes_nobody", policy=policy, tier=name, reason=why, waiting=len(pods))
+                _log.warning("tier_takes_no_pod", policy=policy, tier=name, reason=why, waiting=len(pods))
             for pod in pods:
                 await self._tell(pod, f"Policy {policy}: waits for tier {name} ({why}).", now, events)
 

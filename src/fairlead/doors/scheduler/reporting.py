@@ -101,7 +101,7 @@ class Reporting:
 
     def evicted(self, evict: EvictPod) -> None:
         """An eviction was granted."""
-        _log.info("evicted", pod=evict.pod, node=evict.node, unit=evict.unit)
+        _log.info("evicted", pod=evict.pod, node=evict.node, unit=evict.unit, reason=evict.message)
         self._metrics.evictions.labels("granted").inc()
         self._tell(evict.pod, evict.uid, "Preempted", evict.message, action="Preempting")
 

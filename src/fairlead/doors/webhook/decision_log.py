@@ -36,5 +36,5 @@ def tell(metrics: Metrics, given: Sequence[tuple[str, Place, Placing]]) -> None:
         pod=", ".join(names[:_MOST]) + (f" and {len(names) - _MOST} more" if len(names) > _MOST else ""),
         pods=len(given),
         slots=in_words(by_tier),
-        why=", ".join(sorted({placing.choice.why for _, _, placing in given})),
+        reason=", ".join(sorted({placing.choice.why for _, _, placing in given})),
     )
