@@ -142,7 +142,7 @@ def down() -> None:
     click.echo("The control plane has ended." if ended else "No control plane was running.")
     for file, before in _contexts().items():
         if user_kubeconfig.remove_context(Path(file), back_to=before):
-            click.echo(f'Context "{user_kubeconfig.NAME}" was removed from {file}.')
+            _say(f'Context "{user_kubeconfig.NAME}" was removed from {file}.')
     _contexts_file().unlink(missing_ok=True)
 
 

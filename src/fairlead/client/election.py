@@ -89,19 +89,19 @@ class ApiLease:
     def __init__(self, client: Client, name: str, namespace: str) -> None:
         self.client = Client(client.connection, rng=client.rng, retry=Retry(client.rng, attempts=1))
         self._resource = known("Lease")
-        self.name = name
+        self._name = name
         self.namespace = namespace
 
     async def get(self) -> Lease | None:
         """The lease as it is; None when there is none."""
         try:
-            return await self.client.get(self._resource, self.name, self.namespace, kind=Lease)
+            return await self.client.get(self._resource, self._name, self.namespace, kind=Lease)
         except NotFound:
             return None
 
     async def put(self, spec: dict[str, Any], old: Lease | None) -> Lease:
         """Create it, in a new namespace if need be, or replace the version that `old` is."""
-        metadata = {"name": self.name, "namespace": self.namespace}
+        metadata = {"name": self._name, "namespace": self.namespace}
         body = {"metadata": metadata, "spec": spec}
         if old is not None:
             metadata["resourceVersion"] = old.metadata.resource_version
@@ -174,7 +174,7 @@ class Election:
         while True:
             try:
                 if await self._try_to_take():
-                    _log.info("lease_acquired", lease=self._store.name, identity=self.identity)
+                    _log.info("lease_acquired", identity=self.identity)
                     return
                 refused = ""
             except (ApiError, Unreachable, TimeoutError) as error:
