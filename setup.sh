@@ -196,6 +196,8 @@ if ! "$dry_run" && ! "${kubectl[@]}" get --raw=/readyz >/dev/null 2>&1; then
   fail "no cluster answers under the context $context; make one with: $create"
 fi
 
+"$dry_run" || printf 'About to change the cluster of context "%s"\n' "$context" >&2
+
 say "1. Build the image"
 # To try Fairlead, a tag will do; FAIRLEAD_BASE=python:3.13-slim@sha256:... pins the base image by its digest.
 step "$engine" build --build-arg "BASE=${FAIRLEAD_BASE:-python:3.13-slim}" --tag "$manifest_image" "$here"

@@ -186,6 +186,13 @@ def test_a_missing_tool_is_named(setup: Run, tools: str, arguments: tuple[str, .
     assert says in done.stderr
 
 
+def test_it_says_which_context_it_is_about_to_change_unless_it_is_a_dry_run(setup: Run) -> None:
+    done = setup("x", "y:1", "lab", tools="kubectl docker kind", kubectl="exit 0")
+    assert 'About to change the cluster of context "kind-lab"' in done.stderr
+    done = setup("--dry-run", "x", "y:1", "lab", tools="kubectl docker kind")
+    assert "About to change" not in done.stderr
+
+
 def test_a_cluster_that_does_not_answer_is_named_with_the_way_to_make_one(setup: Run) -> None:
     done = setup("x", "y:1", "lab", tools="kubectl docker kind", kubectl="exit 1")
     assert done.returncode == 1

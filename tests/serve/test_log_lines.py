@@ -69,3 +69,20 @@ def test_json_is_as_it_was(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     structlog.get_logger("test").info("bound", pod=HOSTILE["newline"])
     (line,) = capsysbinary.readouterr().err.splitlines()
     assert json.loads(line)["pod"] == HOSTILE["newline"]
+
+
+def test_a_line_begins_with_time_level_and_event_and_goes_on_as_it_was_said(
+    capsysbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    configure_logging("json", "info")
+    structlog.get_logger("test").info("held", pod="shop/web-1", node="n1", reason="Insufficient cpu")
+    (line,) = capsysbinary.readouterr().err.splitlines()
+    assert list(json.loads(line)) == ["timestamp", "level", "event", "pod", "node", "reason"]
+
+
+def test_text_that_is_no_terminals_has_no_colours_and_the_same_order(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    line = logged(capsys, pod="shop/web-1", node="n1", reason="Insufficient cpu")
+    assert not COLOURS.search(line)
+    assert re.search(r"bound +pod=shop/web-1 node=n1 reason='Insufficient cpu'\n$", line)
