@@ -23,6 +23,7 @@ from fairlead.policy.groups.member import GroupKey
 from fairlead.policy.names import (
     DELETION_COST,
     LEDGERS,
+    POLICIES,
     POLICY_ANNOTATION,
     SLOT_ANNOTATION,
     TOKEN_ANNOTATION,
@@ -535,6 +536,11 @@ def test_that_nobody_ever_called_is_said_in_log_metric_and_status(asked: Extende
     asked.post("filter", {"Pod": pod(asked), "Nodes": None, "NodeNames": []})
     asked.cluster.wait(lambda: condition().get("status") == "True", "the condition to change")
     assert "fairlead_extender_never_called 0.0" in asked.read("/metrics")[1]
+    # It says of which generation it is, and a new one is no transition.
+    before = condition()
+    assert before["observedGeneration"] == 1
+    asked.cluster.patch(POLICIES, made["metadata"]["name"], {"spec": {"enforce": "preferred"}})
+    asked.cluster.wait(lambda: condition() == before | {"observedGeneration": 2}, "the next generation")
 
     # Restarted in a quiet cluster, it has been called before.
     assert asked.replicas[0].stop() == 0

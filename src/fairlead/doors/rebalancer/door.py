@@ -192,7 +192,7 @@ class RebalancerDoor(Door):
                     await self._learn()
                     if self._standing_by.is_set():
                         self._observe()
-                        if not told:
+                        if not told and not self._stopping.is_set():
                             told = True
                             _log.info("observing", policies=len(self._context.policies.policies))
             except FairleadError as error:
