@@ -112,7 +112,7 @@ class Recorder:
             self._api.create(EVENTS, event)
         except ApiError as error:
             # A namespace that is on its way out takes no more events, say.
-            _log.debug("event not written", reason=emit.reason, about=name, error=str(error))
+            _log.debug("event_not_written", reason=emit.reason, about=name, error=str(error))
             return
         if len(self._said) >= _REMEMBERED:
             del self._said[next(iter(self._said))]

@@ -229,7 +229,7 @@ class Fairlead(Follower):
         try:
             self._api.delete(PODS, name, namespace, DeleteOptions(uid=release.uid))
         except ApiError as error:
-            _log.info("not released", pod=release.pod, error=str(error))
+            _log.info("not_released", pod=release.pod, error=str(error))
             return
         self._tell(release.pod, "GangIncomplete", release.message, "Warning")
 
@@ -240,7 +240,7 @@ class Fairlead(Follower):
             self._api.patch(PODS, name, patch, namespace, kind="strategic", subresource="status")
         except ApiError as error:
             # Gone, or another pod of that name: the store has said so.
-            _log.info("status not written", pod=pod, error=str(error))
+            _log.info("status_not_written", pod=pod, error=str(error))
 
     def _tell(
         self,

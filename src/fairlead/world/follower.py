@@ -67,7 +67,7 @@ class Follower(ABC):
         """An autoscaler promised a node for a pod."""
 
     def _unread(self, kind: str, item: Obj, error: BadObject) -> None:
-        _log.warning("object cannot be used", error=str(error))
+        _log.warning("object_unusable", error=str(error))
 
     def _kind(self, resource: Resource) -> str:
         return kind_of(resource)

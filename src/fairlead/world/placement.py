@@ -170,7 +170,7 @@ class Placement(Follower):
         try:
             self._api.evict(name, namespace, {"deleteOptions": {"preconditions": {"uid": move.uid}}})
         except ApiError as error:
-            _log.info("not evicted", pod=move.pod, error=str(error))
+            _log.info("not_evicted", pod=move.pod, error=str(error))
             self.machine.refused(move, now)
             return
         self.done.append(Done(now, move))

@@ -290,7 +290,7 @@ class Runner:
         # Conflicts and vanished objects are daily business; an object that cannot be read is not.
         if isinstance(error, BadObject) or error.code not in (404, 409):
             _log.info(
-                "cannot go on for now",
+                "reconcile_delayed",
                 controller=self._controllers[key[0]].name,
                 key=key[1],
                 error=str(error),

@@ -281,4 +281,4 @@ class Serving:
 def _report(life: asyncio.Task[None]) -> None:
     # A caller that waits for something to happen in a cluster that broke should at least read why.
     if not life.cancelled() and (error := life.exception()) is not None:
-        _log.error("the cluster broke", error=repr(error), exc_info=error)
+        _log.error("cluster_broken", error=repr(error), exc_info=error)
