@@ -27,7 +27,7 @@ def test_who_is_admitted_together_is_told_in_one_line_and_counted_by_tier() -> N
             "pod": "web-",
             "pods": 4,
             "slots": "on-demand 1,4; spot 2-3",
-            "why": "fallback, rule",
+            "reason": "fallback, rule",
         }
     ]
     counted = metrics.text().decode()
