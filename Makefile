@@ -20,7 +20,7 @@ help: ## this list
 .venv/.ready: pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo "setting up .venv (once)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs]'
 	@touch $@
 
 .PHONY: setup
@@ -73,6 +73,12 @@ e2e: setup ## Kubernetes' own scheduling specs, kube-scheduler and Fairlead side
 controlplane: setup ## build the real control plane once (ARGS="kubectl etcd" for some); prints its folder
 	@$(BIN)/python -m fairlead.rig.build $(ARGS)
 
+##@ Read it
+.PHONY: docs
+docs: setup ## the documentation as a site, in docs/_site; a warning is an error
+	@$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --fresh-env docs docs/_site $(ARGS)
+	@echo "docs/_site/index.html"
+
 ##@ Keep it tidy
 .PHONY: format
 format: setup ## ruff's formatter and its safe fixes
@@ -81,4 +87,4 @@ format: setup ## ruff's formatter and its safe fixes
 
 .PHONY: clean
 clean: ## remove what can be made again (not the control plane's cache)
-	@rm -rf .venv htmlcov dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .mutants.tsv
+	@rm -rf .venv htmlcov dist build docs/_site .mypy_cache .ruff_cache .pytest_cache .hypothesis .mutants.tsv
