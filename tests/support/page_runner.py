@@ -43,6 +43,7 @@ _STUBS = {
     "pipx": "#!/bin/sh\n",
     "dry/kubectl": "#!/bin/sh\n",
 }
+_JOB = re.compile(r"kill %(\d+)")
 _DEV_KUBECONFIG = re.compile(r'"?\$\(fairlead dev status -o kubeconfig\)"?')
 
 
@@ -58,6 +59,7 @@ class Reader:
         self._here.mkdir(parents=True)
         for name in _LINKED:
             (self._here / name).symlink_to(ROOT / name)
+        (self._here / ".venv").symlink_to(sys.prefix)
         self._stubs = folder / "stubs"
         for name, script in _STUBS.items():
             (self._stubs / name).parent.mkdir(parents=True, exist_ok=True)
@@ -71,7 +73,8 @@ class Reader:
             self._env.pop(name, None)
         if page.names_its_cluster or not self._kubeconfig:
             self._env["KUBECONFIG"] = str(self.home / _FALLS_AWAY)
-        self._left: list[int] = []
+        self._left: list[int] = []  # process groups of shells
+        self._jobs: list[int] = []  # of these, what runs in the background
 
     def close(self) -> None:
         for group in self._left:
@@ -131,6 +134,8 @@ class Reader:
             os.killpg(shell.pid, signal.SIGKILL)
             shell.wait()
             raise
+        if command.endswith("&"):
+            self._jobs.append(shell.pid)
         if code == 0:
             where, _, exported = kept.read_text().partition("\n")
             self._here = Path(where)
@@ -158,6 +163,8 @@ class Reader:
             # A dry run looks whether its tools are there, and runs none of them.
             dry = shlex.quote(str(self._stubs / "dry"))
             return f"PATH={dry}:$PATH {command.replace('./setup.sh', './setup.sh --dry-run', 1)}"
+        if job := _JOB.fullmatch(command):
+            return f"kill -- -{self._jobs[int(job[1]) - 1]}"  # each command has a shell of its own here
         if not self._real:
             if words[:3] in (["fairlead", "dev", "up"], ["fairlead", "dev", "down"]):
                 _check_flags(shlex.split(command)[1:])
