@@ -1,7 +1,7 @@
 """How the site is built from the Markdown pages of this folder: ``make docs``.
 
-The pages are written for a code host, where they must read well too. So what only a site needs is added here: the
-navigation, and what becomes of links to files that are not pages.
+The pages are written for a code host, where they must read well too. So what only a site needs is added here:
+the navigation, and what becomes of links to files that are not pages.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ sys.path.insert(0, str(DOCS.parent))
 from tools.reference import write  # noqa: E402 (the repository is not on the path before)
 
 project = "Fairlead"
-copyright = "the Fairlead authors"
+project_copyright = "the Fairlead authors"
 version = release = "0.1"
 
 extensions = ["myst_parser"]

@@ -1,9 +1,9 @@
 """The clusters that pages of the documentation are run on, by the name in a page's comment.
 
 `embedded` is one of four nodes on which Fairlead schedules with its shipped configuration; `spot` and
-`burst` have the nodes and components that the page has installed; `tenants` grows the example's node groups from zero; `aws`
-is a served AWS account in which the tags of these groups are not as they should be. On `dev` the page
-itself starts a real control plane with ``fairlead dev up``.
+`burst` have the nodes and components that the page has installed; `tenants` grows the example's node groups
+from zero; `aws` is a served AWS account in which the tags of these groups are not as they should be. On `dev`
+the page itself starts a real control plane with ``fairlead dev up``.
 """
 
 from __future__ import annotations
