@@ -71,7 +71,7 @@ class Page:
 
     @property
     def name(self) -> str:
-        return self.path.relative_to(ROOT).as_posix()
+        return str(self.path).removeprefix(f"{ROOT}/")
 
     @property
     def cluster(self) -> str:
