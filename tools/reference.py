@@ -184,16 +184,16 @@ def metrics() -> str:
     for name, made in _SERVED_BY.items():
         registry: CollectorRegistry = made().registry
         rows = [
-            (
-                f"`{_exported(family)}`",
-                family.type,
-                ", ".join(f"`{one}`" for one in _labels(registry, family.name)),
-                family.documentation,
-            )
+            (f"`{_exported(family)}`", _kind(registry, family), family.documentation)
             for family in registry.collect()
         ]
-        parts += [f"## {name}", _table(("metric", "type", "labels", "what"), sorted(rows))]
+        parts += [f"## {name}", _table(("metric", "type", "what"), sorted(rows))]
     return "\n\n".join(parts)
+
+
+def _kind(registry: CollectorRegistry, family: Any) -> str:
+    names = ", ".join(f"`{one}`" for one in _labels(registry, family.name))
+    return f"{family.type} by {names}" if names else str(family.type)
 
 
 def _exported(family: Any) -> str:

@@ -1,7 +1,7 @@
 """The clusters that pages of the documentation are run on, by the name in a page's comment.
 
-`embedded` is one of four nodes on which Fairlead schedules with its shipped configuration; `spot` and
-`burst` have the nodes and components that the page has installed; `tenants` grows the example's node groups
+`empty` is one of four nodes, `embedded` the same with Fairlead's scheduler and its shipped configuration; `spot`
+and `burst` have the nodes and components that the page has installed; `tenants` grows the example's node groups
 from zero; `aws` is a served AWS account in which the tags of these groups are not as they should be. On `dev`
 the page itself starts a real control plane with ``fairlead dev up``.
 """
@@ -45,6 +45,13 @@ class Started(Protocol):
 @contextmanager
 def _nowhere(folder: Path) -> Iterator[dict[str, str]]:
     yield {}
+
+
+@contextmanager
+def _empty(folder: Path) -> Iterator[dict[str, str]]:
+    """A cluster of four nodes and nothing else."""
+    with _cluster_of(*(node_object(f"node-{index}") for index in range(NODES))) as cluster:
+        yield _environment(cluster, folder)
 
 
 @contextmanager
@@ -146,6 +153,7 @@ def _dev(folder: Path) -> Iterator[dict[str, str]]:
 CLUSTERS: dict[str, Started] = {
     "": _nowhere,
     "aws": _aws,
+    "empty": _empty,
     "embedded": _embedded,
     "spot": _spot,
     "burst": _burst,
