@@ -1,9 +1,9 @@
 """The clusters that pages of the documentation are run on, by the name in a page's comment.
 
-`empty` is one of four nodes, `embedded` the same with Fairlead's scheduler and its shipped configuration; `spot`
-and `burst` have the nodes and components that the page has installed; `tenants` grows the example's node groups
-from zero; `aws` is a served AWS account in which the tags of these groups are not as they should be. On `dev`
-the page itself starts a real control plane with ``fairlead dev up``.
+`empty` is one of four nodes, `embedded` the same with Fairlead's scheduler and its shipped configuration;
+`spot` and `burst` have the nodes and components that the page has installed; `tenants` grows the example's
+node groups from zero; `aws` is a served AWS account in which the tags of these groups are not as they should
+be. On `dev` the page itself starts a real control plane with ``fairlead dev up``.
 """
 
 from __future__ import annotations
