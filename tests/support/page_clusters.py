@@ -1,5 +1,7 @@
 """The clusters that pages of the documentation are run on, by the name in a page's comment.
 
+Without one a page has nothing, or `kubectl` and `helm` if it uses them.
+
 `empty` is one of four nodes, `embedded` the same with Fairlead's scheduler and its shipped configuration;
 `spot` and `burst` have the nodes and components that the page has installed; `tenants` grows the example's
 node groups from zero; `aws` is a served AWS account in which the tags of these groups are not as they should
@@ -45,6 +47,11 @@ class Started(Protocol):
 @contextmanager
 def _nowhere(folder: Path) -> Iterator[dict[str, str]]:
     yield {}
+
+
+@contextmanager
+def _kubectl(folder: Path) -> Iterator[dict[str, str]]:
+    yield _tools(folder)
 
 
 @contextmanager
@@ -152,6 +159,7 @@ def _dev(folder: Path) -> Iterator[dict[str, str]]:
 
 CLUSTERS: dict[str, Started] = {
     "": _nowhere,
+    "kubectl": _kubectl,
     "aws": _aws,
     "empty": _empty,
     "embedded": _embedded,

@@ -186,8 +186,8 @@ def _check_flags(arguments: list[str]) -> None:
 
 def work_through(page: Page, folder: Path) -> None:
     """Run a page from its first command to its last, on the one cluster that it names."""
-    assert page.cluster in CLUSTERS, f"{page.name}: no page can be run on {page.cluster}"
-    with CLUSTERS[page.cluster](folder) as env:
+    assert page.runs_on in CLUSTERS, f"{page.name}: no page can be run on {page.cluster}"
+    with CLUSTERS[page.runs_on](folder) as env:
         reader = Reader(page, folder, env, real=page.cluster in REAL)
         try:
             reader.work_through()

@@ -80,6 +80,12 @@ class Page:
         return self.clusters[0] if self.clusters else ""
 
     @property
+    def runs_on(self) -> str:
+        """What a test starts for it: its cluster, or the tools that it uses without one."""
+        tools = any(step.command.startswith(("kubectl ", "helm ")) for step in self.steps)
+        return self.cluster or ("kubectl" if tools else "")
+
+    @property
     def names_its_cluster(self) -> bool:
         """Whether the reader is asked to say which cluster the page works on."""
         return any(step.command.startswith("export KUBECONFIG=") for step in self.steps)
