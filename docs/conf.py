@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from sphinx.application import Sphinx
-from sphinx.errors import ExtensionError
+from sphinx.util.logging import getLogger
 
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS.parent))
 
 from tools.reference import write  # noqa: E402 (the repository is not on the path before)
+
+_log = getLogger(__name__)
 
 project = "Fairlead"
 project_copyright = "the Fairlead authors"
@@ -81,7 +83,7 @@ def _prepared(app: Sphinx, docname: str, source: list[str]) -> None:
             return link[0]
         path = file.relative_to(DOCS.parent).as_posix()
         if not file.exists() and path not in COMING:
-            raise ExtensionError(f"{page}: there is no {target}")
+            _log.warning("there is no %s", target, location=docname)
         # Folders and files of the repository are not part of the site: their path says where they are.
         return text if text.strip("`") == path else f"{text} (`{path}`)"
 
