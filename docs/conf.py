@@ -53,7 +53,6 @@ NAVIGATION = {
 COMING = {
     "docs/how-to/install.md",
     "docs/how-to/image.md",
-    "docs/operations/monitoring.md",
     "docs/operations/threat-model.md",
     "docs/reference/versions.md",
     "SECURITY.md",

@@ -56,6 +56,7 @@ LABELS = {
         "fairlead.dev/rotate": "Annotation of Secret `fairlead-webhook-ca`: a new value has another authority made.",
     },
     "Set by Fairlead": {
+        "fairlead.dev/dev": "In a kubeconfig: marks the entries that `fairlead dev up` added.",
         "fairlead.dev/policy": "Annotation of pods: the policy that governs it.",
         "fairlead.dev/slot": "Annotation of pods: its slot in its group.",
         "fairlead.dev/tier": "Annotation of pods: the tier of that slot.",

@@ -71,7 +71,9 @@ class Reader:
         self._env |= {"BROWSER": "true", "PAGE_KUBECONFIG": self._kubeconfig}
         for name in ("VIRTUAL_ENV", "XDG_STATE_HOME"):
             self._env.pop(name, None)
-        if page.names_its_cluster or not self._kubeconfig:
+        if real:
+            self._env.pop("KUBECONFIG", None)  # what `dev up` adds goes to the home's own
+        elif page.names_its_cluster or not self._kubeconfig:
             self._env["KUBECONFIG"] = str(self.home / _FALLS_AWAY)
         self._left: list[int] = []  # process groups of shells
         self._jobs: list[int] = []  # of these, what runs in the background
