@@ -50,9 +50,9 @@ def _setting(values: Values, component: str, name: str) -> Any:
 def _is_wanted(item: Obj, values: Values) -> bool:
     match item["kind"]:
         case "CustomResourceDefinition":
-            return bool(values["crds"]["install"])
+            return bool(values["crds"].get("install"))
         case "NetworkPolicy":
-            return bool(values["networkPolicy"]["enabled"])
+            return bool(values["networkPolicy"].get("enabled"))
         case "Issuer":
             return not values["certManager"].get("issuerRef")
         case "PodDisruptionBudget":

@@ -37,24 +37,24 @@ def read_values(files: Iterable[tuple[str, str | bytes]] = (), sets: Sequence[st
     """The values of (name, text) files with ``--set`` over them, over the defaults; BadInput says which of
     them has what is not allowed.
     """
-    found = defaults()
+    found: Values = {}
     for name, text in files:
-        given = [one for one in documents(text, name) if one is not None]
-        if len(given) > 1 or not all(isinstance(one, dict) for one in given):
+        read = [one for one in documents(text, name) if one is not None]
+        if len(read) > 1 or not all(isinstance(one, dict) for one in read):
             raise BadInput(f"{name}: is not one mapping of values")
-        for one in given:
+        for one in read:
             found = merged(found, one)
             _check(found, name)
     for one in sets:
         found = merged(found, read_set(one))
         _check(found, f"--set {one}")
-    _check(found, "values")
-    check_together(found)
-    return found
+    values = coalesced(defaults(), found)
+    check_together(values)
+    return values
 
 
-def _check(values: Values, where: str) -> None:
-    for field, problem in problems(values, _schema()):
+def _check(given: Values, where: str) -> None:
+    for field, problem in problems(coalesced(defaults(), given), _schema()):
         raise BadInput(f"{where}: {field}: {problem}")
 
 
@@ -76,18 +76,31 @@ def components_on(values: Values) -> list[str]:
 
 
 def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> Values:
-    """Both; where they disagree, the second, in which null takes away.
+    """Both; where they disagree, the second.
 
     >>> merged({"a": {"b": 1, "c": 2}, "d": 3}, {"a": {"b": None}, "d": [4]})
-    {'a': {'c': 2}, 'd': [4]}
+    {'a': {'b': None, 'c': 2}, 'd': [4]}
     """
     found = dict(first)
     for key, value in second.items():
-        if value is None:
-            found.pop(key, None)
-        elif isinstance(value, dict):
-            have = found.get(key)
-            found[key] = merged(have if isinstance(have, dict) else {}, value)
+        have = found.get(key)
+        found[key] = merged(have, value) if isinstance(have, dict) and isinstance(value, dict) else value
+    return found
+
+
+def coalesced(first: Mapping[str, Any], given: Mapping[str, Any]) -> Values:
+    """What is given over the defaults: a null takes the default away, and stays where there is none.
+
+    >>> coalesced({"a": {"b": 1, "c": 2}, "d": 3}, {"a": {"b": None, "e": None}, "d": [4]})
+    {'a': {'c': 2, 'e': None}, 'd': [4]}
+    """
+    found = dict(first)
+    for key, value in given.items():
+        have = found.get(key)
+        if isinstance(have, dict) and isinstance(value, dict):
+            found[key] = coalesced(have, value)
+        elif value is None and key in found:
+            del found[key]
         else:
             found[key] = value
     return found
