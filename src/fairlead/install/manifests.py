@@ -1,8 +1,8 @@
 """The shipped manifests, component by component: what kustomize would make of the folders of ``deploy/``.
 
 Of a kustomization only what ours use is known: resources, and patches that add. A resource that was already
-loaded is not loaded again, so that components share what they have in common. The namespace is written into the
-text, before it is read, in every place that names it.
+loaded is not loaded again, so that components share what they have in common. The namespace is written into
+the text, before it is read, in every place that names it.
 """
 
 from __future__ import annotations

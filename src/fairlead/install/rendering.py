@@ -1,6 +1,7 @@
 """Objects from manifests and values; pure, and the same as the chart's template makes, which a test compares.
 
-One rule: a setting that is given takes the place of what the manifest says, as a whole; one that is not leaves it.
+One rule: a setting that is given takes the place of what the manifest says, as a whole; one that is not
+leaves it.
 """
 
 from __future__ import annotations

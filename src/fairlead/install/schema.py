@@ -1,7 +1,7 @@
 """Values held to a JSON schema: the part of the language that the chart's schema uses.
 
-Helm checks the same file with a whole implementation; a test compares the two. A keyword that is not known here
-is a mistake in the schema and raises, so that nothing is let through unread.
+Helm checks the same file with a whole implementation; a test compares the two. A keyword that is not known
+here is a mistake in the schema and raises, so that nothing is let through unread.
 """
 
 from __future__ import annotations
@@ -36,13 +36,12 @@ def problems(value: Any, schema: Schema) -> Iterator[tuple[str, str]]:
 
 
 def _problems(value: Any, schema: Schema, at: str, root: Schema) -> Iterator[tuple[str, str]]:
-    for keyword, said in schema.items():
-        yield from _check(keyword, said, value, schema, at, root)
+    for keyword in schema:
+        yield from _check(keyword, value, schema, at, root)
 
 
-def _check(
-    keyword: str, said: Any, value: Any, schema: Schema, at: str, root: Schema
-) -> Iterator[tuple[str, str]]:
+def _check(keyword: str, value: Any, schema: Schema, at: str, root: Schema) -> Iterator[tuple[str, str]]:
+    said = schema[keyword]
     match keyword, value:
         case ("$schema" | "definitions", _):
             pass
@@ -103,9 +102,9 @@ def _check(
             raise ValueError(f"the schema has {keyword!r}, which is not known here")
 
 
-_OF_ONE_TYPE = frozenset(
-    "properties additionalProperties propertyNames required items minItems minLength pattern "
-    "minimum maximum".split()
+_OF_ONE_TYPE = (
+    *("properties", "additionalProperties", "propertyNames", "required", "items", "minItems"),
+    *("minLength", "pattern", "minimum", "maximum"),
 )
 
 

@@ -34,9 +34,12 @@ def defaults() -> Values:
 
 
 def read_values(files: Iterable[tuple[str, str | bytes]] = (), sets: Sequence[str] = ()) -> Values:
-    """The values of (name, text) files with ``--set`` over them, over the defaults; BadInput says which of
-    them has what is not allowed.
-    """
+    """The values of (name, text) files with ``--set`` over them, over the defaults, checked."""
+    return complete(read_given(files, sets))
+
+
+def read_given(files: Iterable[tuple[str, str | bytes]], sets: Sequence[str]) -> Values:
+    """What the files and ``--set`` say, without the defaults; BadInput names the one that cannot be used."""
     found: Values = {}
     for name, text in files:
         read = [one for one in documents(text, name) if one is not None]
@@ -48,7 +51,13 @@ def read_values(files: Iterable[tuple[str, str | bytes]] = (), sets: Sequence[st
     for one in sets:
         found = merged(found, read_set(one))
         _check(found, f"--set {one}")
-    values = coalesced(defaults(), found)
+    return found
+
+
+def complete(given: Values) -> Values:
+    """What is given over the defaults, checked as a whole."""
+    _check(given, "values")
+    values = coalesced(defaults(), given)
     check_together(values)
     return values
 
