@@ -175,6 +175,14 @@ def _refuse_foreign(installed: Installed, item: Obj, live: Obj | None) -> None:
         return
     live = {**live, "apiVersion": item["apiVersion"], "kind": item["kind"]}
     installed.refuse_held([live])
+    elsewhere = {one.get("namespace") for one in live.get("subjects") or ()} - {
+        one["namespace"] for one in item.get("subjects") or ()
+    }
+    if elsewhere and item["kind"] == "ClusterRoleBinding":
+        raise Taken(
+            f"{ref_of(item)} is of an installation in {', '.join(sorted(map(str, elsewhere)))}: there is "
+            "one per cluster, so remove that one first"
+        )
     if not is_ours(live):
         raise Taken(f"{ref_of(item)} exists and is not Fairlead's: rename or remove it")
 

@@ -1,4 +1,4 @@
-"""What remains to be done after a removal: pods that wait for a component, and kube-scheduler that calls it."""
+"""What remains to be done after a removal: pods that wait for a component, callers that still call it."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ async def leftovers(installed: Installed, objects: Sequence[Obj]) -> list[str]:
     lines = []
     for name in scheduler_names(objects):
         if name == "default-scheduler":
-            lines.append("no scheduler places pods of default-scheduler now: start kube-scheduler again")
+            lines.append("no scheduler places pods of default-scheduler now: start kube-scheduler")
             continue
         listing = await installed.client.list(_PODS, fields=f"spec.schedulerName={name}")
         waiting = [item for item in listing.items if not item["spec"].get("nodeName")]
         if listing.items:
             lines.append(
-                f"{len(listing.items)} pods ask for schedulerName {name}, {len(waiting)} of them wait for a "
-                f"node{_names(waiting)}: take schedulerName out of their workloads, and kube-scheduler places "
-                "the pods that replace them"
+                f"{len(listing.items)} pods ask for schedulerName {name}, {len(waiting)} of them wait for "
+                f"a node{_names(waiting)}: take schedulerName out of their workloads, and kube-scheduler "
+                "places the pods that replace them"
             )
     components = components_of(objects)
     if set(_CALLED) & set(components):
@@ -60,8 +60,8 @@ async def leftovers(installed: Installed, objects: Sequence[Obj]) -> list[str]:
         ]
         if waiting:
             lines.append(
-                f"{len(waiting)} pods wait for nodes of the tier that they were given{_names(waiting)}: delete "
-                "those that a controller recreates, and the new ones may go anywhere"
+                f"{len(waiting)} pods wait for nodes of the tier that they were given{_names(waiting)}: "
+                "delete those that a controller recreates, and the new ones may go anywhere"
             )
     if "extender" in components:
         lines.append(

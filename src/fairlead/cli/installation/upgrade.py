@@ -28,8 +28,8 @@ Examples:
   What that would change:
     fairlead upgrade -f values.yaml --dry-run
 
-CustomResourceDefinitions are brought up to date as well. What an earlier run made and the values no longer ask
-for is removed, once the rest is ready.
+CustomResourceDefinitions are brought up to date as well. What an earlier run made and the values no longer
+ask for is removed, once the rest is ready.
 """,
 )
 @click.option(
