@@ -6,7 +6,6 @@ import json
 import re
 import tarfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -17,24 +16,21 @@ from fairlead.doors.scheduler.configuration import load
 from fairlead.errors import BadInput
 from fairlead.install.manifests import DEPLOYMENTS, catalog
 from fairlead.install.values import complete, defaults, read_given, read_set, read_values
-from support.installing import CHART, ROOT, Obj, by_chart, by_command, by_kustomize, helm, keyed
-
-DEPLOY = ROOT / "deploy"
-COMPONENTS = tuple(DEPLOYMENTS)
-TOGETHER = (
-    *([name] for name in COMPONENTS),
-    ["scheduler", "webhook", "rebalance"],
-    ["scheduler", "webhook", "extender", "rebalance"],
-    ["extender", "serve"],
-    ["webhook", "burst"],
+from support.installing import (
+    CHART,
+    COMPONENTS,
+    ROOT,
+    TOGETHER,
+    Obj,
+    by_chart,
+    by_command,
+    by_kustomize,
+    helm,
+    keyed,
+    turned_on,
 )
 
-
-def turned_on(*names: str, **settings: Any) -> Obj:
-    """Values in which these components are on and no others."""
-    return {"components": {name: {"enabled": name in names, **settings.get(name, {})} for name in COMPONENTS}}
-
-
+DEPLOY = ROOT / "deploy"
 NAMES = st.from_regex(r"[a-z]([a-z0-9-]{0,8}[a-z0-9])?", fullmatch=True)
 TEXTS = st.text(st.characters(codec="ascii", exclude_categories=("Cc",)), max_size=20)
 AMOUNTS = st.dictionaries(

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from fairlead.install.manifests import DEPLOYMENTS
 from fairlead.install.rendering import render
 from fairlead.install.values import read_values
 from support.rig import programs
@@ -19,6 +20,19 @@ Objects = dict[tuple[str, str, str, str], Obj]
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "charts" / "fairlead"
 NAMESPACE = "fairlead-system"
+COMPONENTS = tuple(DEPLOYMENTS)
+TOGETHER = (
+    *([name] for name in COMPONENTS),
+    ["scheduler", "webhook", "rebalance"],
+    ["scheduler", "webhook", "extender", "rebalance"],
+    ["extender", "serve"],
+    ["webhook", "burst"],
+)
+
+
+def turned_on(*names: str, **settings: Any) -> Obj:
+    """Values in which these components are on and no others."""
+    return {"components": {name: {"enabled": name in names, **settings.get(name, {})} for name in COMPONENTS}}
 
 
 def helm(

@@ -137,9 +137,10 @@ async def _apply_one(installed: Installed, item: Obj, live: Obj | None, how: App
         how.said(item, Outcome.KEPT, "it was there before")
         return
     try:
-        # Components bring a definition up to date as well, and no other writer has a say in it.
+        # Components bring a definition up to date as well, and what kubectl applied is taken over whole.
+        force = how.force or definition or (live is not None and not is_managed(live))
         now = await installed.client.apply(
-            resource, item, manager=FIELD_MANAGER, force=how.force or definition, dry_run=how.dry_run
+            resource, item, manager=FIELD_MANAGER, force=force, dry_run=how.dry_run
         )
     except Conflict as error:
         raise Taken(f"{ref_of(item)}: {error.message}; --force-conflicts takes these fields over") from error
