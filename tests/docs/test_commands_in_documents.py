@@ -4,10 +4,10 @@ Documents show commands in ``console`` blocks, behind ``$``. What `make` and `se
 asked for (their dry runs): the one's real run is what runs these tests, the other's needs minikube or kind.
 Everything else is run for real, block by block, in a folder that has the repository's `examples`. A block
 under the comment ``<!-- on: embedded -->`` is run with `kubectl` on an embedded cluster of its own, four
-nodes large, where Fairlead schedules with its shipped configuration; under ``empty`` on one without Fairlead; under
-``spot`` and ``burst`` on one with the nodes and doors that the document has installed, under ``tenants`` on
-one that grows the example's node groups from zero; under ``aws`` with a served AWS account in which the tags
-of these groups are not as they should be.
+nodes large, where Fairlead schedules with its shipped configuration; under ``empty`` on one without Fairlead;
+under ``spot`` and ``burst`` on one with the nodes and doors that the document has installed, under
+``tenants`` on one that grows the example's node groups from zero; under ``aws`` with a served AWS account in
+which the tags of these groups are not as they should be.
 """
 
 from __future__ import annotations
