@@ -9,14 +9,17 @@ from __future__ import annotations
 import copy
 import json
 import os
+import re
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import yaml
 
+from fairlead.cli import root
 from fairlead.install.order import KINDS
 from fairlead.install.rendering import render
 from fairlead.install.values import read_values
@@ -210,6 +213,21 @@ class TestInstall:
         said = site.fairlead("install", "--set", "serviceMonitor.enabled=true", code=1)
         assert "does not serve ServiceMonitor (monitoring.coreos.com/v1): install what defines it" in said
         assert not site.objects()
+
+
+@pytest.mark.parametrize("command", ["install", "upgrade", "uninstall"])
+def test_the_examples_of_help_work(site: Site, command: str, tmp_path: Path) -> None:
+    (tmp_path / "values.yaml").write_text("components: {webhook: {enabled: true}}")
+    found = root().get_command(click.Context(root()), command)
+    assert found is not None
+    lines = re.findall(r"^ +fairlead (.*)$", found.epilog or "", re.MULTILINE)
+    assert len(lines) == 3
+    for line in lines:
+        words = line.replace("--context lab ", "").replace("values.yaml", f"{tmp_path}/values.yaml").split()
+        if command != "install":
+            site.fairlead("install")
+        site.fairlead(*words)
+        site.fairlead("uninstall")
 
 
 class TestUpgrade:
