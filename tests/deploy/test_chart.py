@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tarfile
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,7 @@ from support.installing import (
 )
 
 DEPLOY = ROOT / "deploy"
+READ_BY_THE_COMMAND = ("components.yaml", "values.yaml", "values.schema.json")
 NAMES = st.from_regex(r"[a-z]([a-z0-9-]{0,8}[a-z0-9])?", fullmatch=True)
 TEXTS = st.text(st.characters(codec="ascii", exclude_categories=("Cc",)), max_size=20)
 AMOUNTS = st.dictionaries(
@@ -366,6 +368,15 @@ class TestTheChart:
         if "extender" in on:
             wanted.append("http://fairlead-extender.placing.svc:9444/readyz")
         assert urls == wanted
+
+
+def test_a_wheel_holds_what_the_command_reads() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    included = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    wanted = ("deploy", *(f"charts/fairlead/{name}" for name in READ_BY_THE_COMMAND))
+    for path in wanted:
+        assert (ROOT / path).exists()
+        assert included[path] == f"fairlead/{path}"
 
 
 def test_every_component_and_addition_is_in_the_manifests() -> None:

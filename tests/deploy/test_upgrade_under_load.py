@@ -72,11 +72,32 @@ class Load:
             self.created.append(name)
 
 
+def environment(cluster: Shipped) -> dict[str, str]:
+    return {"KUBECONFIG": str(cluster.plane.kubeconfig), "HOME": str(cluster.plane.folder)}
+
+
 def installing(cluster: Shipped, verb: str, values: Obj) -> None:
-    env = {"KUBECONFIG": str(cluster.plane.kubeconfig), "HOME": str(cluster.plane.folder)}
     flags = ("-n", NAMESPACE, *(("--create-namespace",) if verb == "install" else ()))
     wait = ("--wait", "--timeout=240s")
-    helm(verb, "fairlead", CHART, *flags, *wait, "-f", "-", stdin=json.dumps(values), **env)
+    helm(verb, "fairlead", CHART, *flags, *wait, "-f", "-", stdin=json.dumps(values), **environment(cluster))
+
+
+def test_helm_test_passes_when_fairlead_has_placed_its_pod(cluster: Shipped) -> None:
+    # A pod of this machine finds no Service by its name, so the scheduler is on its own here.
+    values = turned_on("scheduler") | {"nodeSelector": RUNS_HERE, "replicas": 1, "crds": {"install": False}}
+    with (
+        Balancer() as unused,
+        Kubelet(cluster.plane, "tester", RUNS_HERE, called="", calls=unused) as kubelet,
+    ):
+        installing(cluster, "install", values)
+        try:
+            said = helm("test", "fairlead", "-n", NAMESPACE, "--timeout=120s", **environment(cluster)).stdout
+        except AssertionError as error:
+            error.add_note(f"{kubelet.error!r}\n{kubelet.said()}")
+            raise
+        assert "Phase:          Succeeded" in said
+        helm("uninstall", "fairlead", "-n", NAMESPACE, "--wait", **environment(cluster))
+    cluster.plane.kubectl("delete", "node", "tester")
 
 
 def test_helm_upgrade_under_load_loses_no_pod(cluster: Shipped) -> None:

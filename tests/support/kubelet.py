@@ -93,6 +93,8 @@ class Kubelet:
             elif uid not in self._running:
                 self._running[uid] = Container(self._plane, pod)
                 self.ran.append(pod["metadata"]["name"])
+            elif pod["spec"]["restartPolicy"] == "Never":
+                self._may_be_over(pod)
             elif uid not in self._ready and self._running[uid].probe("readinessProbe"):
                 self._is_ready(pod)
 
@@ -108,6 +110,12 @@ class Kubelet:
         if pod["metadata"]["labels"]["app"] == self._called:
             self._calls.ports.append(self._running[uid].port)
 
+    def _may_be_over(self, pod: Obj) -> None:
+        code = self._running[pod["metadata"]["uid"]].code
+        if code is not None and pod["status"]["phase"] not in ("Succeeded", "Failed"):
+            phase = "Failed" if code else "Succeeded"
+            self._api.patch(f"{_path(pod)}/status", {"status": {"phase": phase}})
+
     def _end(self, pod: Obj) -> None:
         uid = pod["metadata"]["uid"]
         own = self._running.pop(uid, None)
@@ -115,8 +123,9 @@ class Kubelet:
             # As EndpointSlices do, calls stop before the process does.
             if uid in self._ready and pod["metadata"]["labels"]["app"] == self._called:
                 self._calls.ports.remove(own.port)
-            assert own.stop() == 0, own.text()
+            code, said = own.stop(), own.text()
             own.close()
+            assert code == 0, said
         try:
             self._api.request("DELETE", f"{_path(pod)}?gracePeriodSeconds=0")
         except ApiError as error:
