@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -13,6 +13,8 @@ from fairlead.cli.flags import cluster_options, duration_s, options, output_opti
 from fairlead.errors import BadInput
 
 if TYPE_CHECKING:
+    from fairlead.client.config import Target
+    from fairlead.client.connection import Connection
     from fairlead.install.changes import Apply, Outcome
     from fairlead.install.installed import Installed
     from fairlead.install.manifests import Obj
@@ -76,17 +78,15 @@ class Flags:
         )
 
     def run(self, call: Callable[[Installed], Awaitable[T]]) -> T:
-        """Await `call` with the cluster that the flags name, having said which that is."""
+        """Await `call` with the cluster that the flags name."""
 
-        async def noticed(connection: Any, target: Any) -> T:
+        async def connected(connection: Connection, _: Target) -> T:
             from fairlead.client.api import Client
             from fairlead.install.installed import Installed
 
-            if not self.dry_run:
-                click.echo(f"About to change the cluster of {target.source} ({target.server.url})", err=True)
             return await call(await Installed.on(Client(connection)))
 
-        return call_cluster(self.kubeconfig, self.context, noticed)
+        return call_cluster(self.kubeconfig, self.context, connected, changes=not self.dry_run)
 
 
 def given_values(files: tuple[str, ...], sets: tuple[str, ...]) -> Values:
