@@ -11,6 +11,8 @@ COPY pyproject.toml README.md LICENSE ./
 COPY requirements requirements
 COPY src src
 COPY examples examples
+COPY deploy deploy
+COPY charts charts
 RUN pip install --no-cache-dir --require-hashes --requirement requirements/build.txt \
  && pip wheel --no-cache-dir --no-build-isolation --no-deps --wheel-dir /wheels . \
  && python -m venv --without-pip /opt/fairlead \

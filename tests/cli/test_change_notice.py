@@ -23,6 +23,9 @@ ONCE = {
     "tenant apply": ("-f", str(ROOT / "examples" / "tenants" / "tenants.yaml")),
     "tenant delete": ("one", "--yes"),
     "webhook": ("--unregister",),
+    "install": (),
+    "upgrade": (),
+    "uninstall": (),
 }
 """Commands that change a cluster and end, with arguments for a change."""
 

@@ -35,8 +35,8 @@ from support.wire import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# What starts a whole control plane is run by the tests of `fairlead dev`.
-ELSEWHERE = ("dev",)
+# What starts a whole control plane is run by the tests of `fairlead dev`, what installs by tests/deploy.
+ELSEWHERE = ("dev", "install", "uninstall", "upgrade")
 CALLED = ("webhook", "extender", "serve")  # they open a port whether or not they are told which
 
 

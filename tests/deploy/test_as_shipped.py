@@ -8,6 +8,7 @@ decision. Where pods are admitted, ``--url`` stands in for the network of Servic
 
 from __future__ import annotations
 
+import base64
 import http.client
 import re
 import shlex
@@ -26,6 +27,8 @@ from tools.shipped_rights import DEPLOY, NAMESPACE, shipped_objects
 from fairlead.client.authority import Authority
 from fairlead.doors.extender.configuration import Wanted, extender_entry
 from fairlead.errors import ApiError
+from fairlead.install.rendering import render
+from fairlead.install.values import read_values
 from fairlead.rig.nodes import create_nodes, node_object
 from support.admission import TIER
 from support.balancer import Balancer
@@ -218,6 +221,37 @@ def test_the_webhook_patches_a_pod_that_the_api_server_asks_it_about(
         cluster.apply(deployment(namespace, "web", 10))
         split(cluster, namespace, spot=7, on_demand=3)
     report(own, ready_after_s, "admitted 10 pods: 7 to spot, 3 to on-demand")
+
+
+def test_the_webhook_serves_a_certificate_of_cert_manager(cluster: Shipped, report: Report) -> None:
+    values = read_values([], ["components.scheduler.enabled=false,components.webhook.enabled=true"])
+    values["certManager"]["enabled"] = True
+    # This test stands in for cert-manager: it fills the Secret and injects the authority.
+    issued = ("Issuer", "Certificate", "CustomResourceDefinition")
+    objects = [one for one in render(values, NAMESPACE) if one["kind"] not in issued]
+    authority = Authority()
+    server = authority.server((), ("127.0.0.1",))
+    pair = secret("fairlead-webhook-tls", {"tls.crt": server.public, "tls.key": server.private})
+    with Balancer() as balancer, governed(cluster, "issued") as namespace:
+        cluster.apply(*shipped_objects("namespace.yaml"), pair, *objects)
+        own = Container(cluster.plane, admitted(cluster, manifest_of("webhook")), f"--url={balancer.url}")
+        try:
+            balancer.ports.append(own.port)
+            ready_after_s = own.wait_ready()
+            path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/fairlead"
+            registered = cluster.wait(lambda: cluster.plane.api.get(path).get("webhooks"), "a registration")
+            bundle = base64.b64encode(authority.pair.public).decode()
+            registered[0]["clientConfig"]["caBundle"] = bundle
+            cluster.plane.api.patch(path, {"webhooks": registered})
+            admits(cluster, namespace)
+            assert own.stop() == 0
+        except Exception as error:
+            error.add_note(own.text())
+            raise
+        finally:
+            own.close()
+            cluster.plane.kubectl("delete", "-f", manifest_of("webhook"), "--ignore-not-found")
+    report(own, ready_after_s, "admitted a pod, with another authority's certificate")
 
 
 def test_the_api_server_reaches_the_webhook_as_its_service(cluster: Shipped) -> None:

@@ -129,6 +129,11 @@ class Container(LoggedProcess):
         return int(Path(f"/proc/{own}/task/{own}/children").read_text())
 
     @property
+    def code(self) -> int | None:
+        """Its exit code; None while it runs."""
+        return self._process.poll()
+
+    @property
     def port(self) -> int:
         """Where it listens, once it does."""
         return int(self.wait_for("listening")[0]["url"].rpartition(":")[2])

@@ -110,6 +110,24 @@ def test_what_is_registered_is_taken_away_again(corner: Tiered) -> None:
     assert fairlead(corner, "--unregister").stdout == "nothing was registered\n"
 
 
+def test_what_helm_installed_keeps_helms_label(corner: Tiered) -> None:
+    helms = {"app.kubernetes.io/managed-by": "Helm"}
+    shipped = (
+        ("admissionregistration.k8s.io/v1", KIND, {"name": CONFIGURATION}),
+        ("v1", "Secret", {"name": SECRET, "namespace": corner.system}),
+    )
+    for version, kind, metadata in shipped:
+        item = {"apiVersion": version, "kind": kind, "metadata": {**metadata, "labels": helms}}
+        corner.cluster.create(item)
+    corner.run()
+    assert hook(corner)
+    assert corner.cluster.get(KIND, CONFIGURATION)["metadata"]["labels"] == helms
+    path = f"/api/v1/namespaces/{corner.system}/secrets/{SECRET}"
+    found = corner.cluster.wire.request("GET", path).ok()
+    assert found["data"]
+    assert found["metadata"]["labels"] == helms
+
+
 def test_replicas_that_start_together_share_one_authority(corner: Tiered) -> None:
     corner.run(replicas=3, arguments=("--failure-policy=Fail",))
 

@@ -62,6 +62,9 @@ _COMMANDS: dict[str, tuple[str, str]] = {
         "Create, list and delete tenants: their objects, from a type, on their nodes.",
     ),
     "examples": ("fairlead.cli.examples", "Copy the examples that the documentation uses."),
+    "install": ("fairlead.cli.installation.install", "Install Fairlead on a cluster."),
+    "upgrade": ("fairlead.cli.installation.upgrade", "Upgrade an installation, or change its values."),
+    "uninstall": ("fairlead.cli.installation.uninstall", "Take Fairlead off a cluster; policies stay."),
     "demo": ("fairlead.cli.demo", "Show the scheduler at work on an embedded cluster."),
 }
 

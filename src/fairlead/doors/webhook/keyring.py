@@ -103,7 +103,7 @@ def secret_of(ring: Keyring, namespace: str, before: ObjectMeta = _NONE) -> dict
         "name": SECRET,
         "namespace": namespace,
         "annotations": {**before.annotations, **{name: value for name, value in said.items() if value}},
-        "labels": {**before.labels, "app.kubernetes.io/managed-by": "fairlead"},
+        "labels": {"app.kubernetes.io/managed-by": "fairlead", **before.labels},  # as in `registration`
     }
     if before.resource_version:
         metadata["resourceVersion"] = before.resource_version

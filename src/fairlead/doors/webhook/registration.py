@@ -243,7 +243,8 @@ class Registration:
         }
         metadata = dict(found.get("metadata") or {})
         metadata["name"] = CONFIGURATION
-        metadata["labels"] = {**metadata.get("labels", {}), "app.kubernetes.io/managed-by": "fairlead"}
+        # What Helm installed says so in this label: another value would conflict with Helm's next upgrade.
+        metadata["labels"] = {"app.kubernetes.io/managed-by": "fairlead", **metadata.get("labels", {})}
         return found | {"metadata": metadata, "webhooks": [hook]}
 
 

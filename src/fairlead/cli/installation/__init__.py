@@ -1,0 +1,1 @@
+"""``fairlead install``, ``upgrade`` and ``uninstall``: Fairlead's own objects on a cluster."""
