@@ -73,6 +73,16 @@ e2e: setup ## Kubernetes' own scheduling specs, kube-scheduler and Fairlead side
 controlplane: setup ## build the real control plane once (ARGS="kubectl etcd" for some); prints its folder
 	@$(BIN)/python -m fairlead.rig.build $(ARGS)
 
+##@ Release it
+.PHONY: release
+release: setup ## packages, charts, image, bill of materials and checksums in dist/ (ARGS="--twice" compares two builds)
+	@$(BIN)/python -m tools.release $(ARGS)
+
+.PHONY: release-test
+release-test: setup ## every component from the released image's file tree, under its manifest's constraints and rights
+	@$(BIN)/python -m fairlead.rig.build
+	@FAIRLEAD_IMAGE=$$(ls dist/*.oci.tar) $(BIN)/python -m pytest -q tests/deploy/test_as_shipped.py $(ARGS)
+
 ##@ Keep it tidy
 .PHONY: format
 format: setup ## ruff's formatter and its safe fixes

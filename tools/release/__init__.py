@@ -1,8 +1,8 @@
 """What `make release` builds: Python packages, charts, an image, its bill of materials and checksums.
 
-``python -m tools.release`` does all of it. Everything is made from the last commit, never from the working tree,
-and the same commit and the same Debian packages give the same bytes: times are the commit's, names are sorted,
-owners are root, and nothing remembers the machine or the mirrors that it was made with.
+``python -m tools.release`` does all of it. Everything is made from the last commit, never from the working
+tree, and the same commit and the same Debian packages give the same bytes: times are the commit's, names are
+sorted, owners are root, and nothing remembers the machine or the mirrors that it was made with.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tools.release import ROOT, ReleaseError, program, run, source
+from tools.release import ROOT, ReleaseError, program, source
 from tools.release.bom import bill_of_materials
 from tools.release.debian import build_root, download, kept
 from tools.release.image import architecture, install, normalise, pack
@@ -24,9 +24,13 @@ SUMS = "SHA256SUMS"
 def main() -> int:
     """Parse the command line, build, and print the table."""
     parser = argparse.ArgumentParser(prog="python -m tools.release", description=__doc__)
-    parser.add_argument("--output", type=Path, default=ROOT / "dist", help="folder to write to (default: dist)")
+    parser.add_argument(
+        "--output", type=Path, default=ROOT / "dist", help="folder to write to (default: dist)"
+    )
     parser.add_argument("--twice", action="store_true", help="build a second time and compare the checksums")
-    parser.add_argument("--keep-root", type=Path, metavar="FOLDER", help="keep the image's file tree here, too")
+    parser.add_argument(
+        "--keep-root", type=Path, metavar="FOLDER", help="keep the image's file tree here, too"
+    )
     options = parser.parse_args()
     try:
         files = build(options.output, options.keep_root)
@@ -53,36 +57,35 @@ def build(target: Path, keep: Path | None) -> list[Path]:
     began = time.monotonic()
     if not source.is_clean():
         _say("uncommitted changes are left out: a release is built from the last commit")
-    epoch, revision = source.commit_time(), run([program("git"), "-C", ROOT, "rev-parse", "HEAD"]).strip()
     with tempfile.TemporaryDirectory(prefix="fairlead-release-") as name:
         scratch, made = Path(name), Path(name, "made")
         made.mkdir()
         tree = scratch / "tree"
         source.export(tree)
-        version = source.version(tree)
-        files = python_packages(tree, made, scratch, epoch)
+        origin = source.origin_of(tree)
+        files = python_packages(tree, made, scratch, origin.epoch)
         wheel = files[0]
-        files += chart_packages(tree, made, scratch, epoch)
+        files += chart_packages(tree, made, scratch, origin.epoch)
         _say(f"wheel, source distribution, charts: {_since(began)}")
 
         root = scratch / "root"
         root.mkdir(mode=0o755)
         build_root(kept(download(scratch)), root)
         wheels = install(root, wheel, scratch)
-        normalise(root, epoch)
-        image = f"fairlead-{version}-linux-{architecture()}"
+        normalise(root, origin.epoch)
+        image = f"fairlead-{origin.version}-linux-{architecture()}"
         files.append(made / f"{image}.oci.tar")
-        digest = pack(root, files[-1], scratch, version, revision, epoch)
+        digest = pack(root, files[-1], scratch, origin)
         size = sum(path.lstat().st_size for path in root.rglob("*") if not path.is_dir())
         _say(f"image {digest}, {size / 1e6:.0f} MB unpacked: {_since(began)}")
         files.append(made / f"{image}.cdx.json")
-        files[-1].write_text(bill_of_materials(root, wheels, version, revision, digest, epoch))
+        files[-1].write_text(bill_of_materials(root, wheels, origin, digest))
 
         words = private_words(scratch)
         if found := leaks([root, *files], words):
             raise ReleaseError(f"the release names this machine or its mirrors: {'; '.join(found[:5])}")
         if of_root(root) != listed():
-            _say(f"{PAGE.relative_to(ROOT)} is not what this image contains; run python -m tools.release.licences")
+            _say(f"{PAGE.name} is not what this image has; run python -m tools.release.licences ROOT")
         files.append(made / SUMS)
         files[-1].write_text("".join(f"{_sum(file)}  {file.name}\n" for file in sorted(files[:-1])))
 

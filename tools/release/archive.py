@@ -52,5 +52,5 @@ def _normalise(entry: tarfile.TarInfo, epoch: int) -> None:
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""
     entry.mtime = epoch
-    entry.mode = 0o755 if entry.isdir() or entry.mode & 0o100 and not entry.issym() else 0o644
+    entry.mode = 0o755 if entry.isdir() or (entry.mode & 0o100 and not entry.issym()) else 0o644
     entry.pax_headers = {}

@@ -1,7 +1,7 @@
 """The bill of materials: what an image contains, in CycloneDX's JSON.
 
-Debian packages come from the root's list of packages, Python packages from what is installed in it, with the hashes of
-the wheels that they were installed from.
+Debian packages come from the root's list of packages, Python packages from what is installed in it, with the
+hashes of the wheels that they were installed from.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cyclonedx.model.bom import Bom
 from cyclonedx.model.component import Component, ComponentType
 from cyclonedx.model.license import DisjunctiveLicense, License, LicenseExpression
 from cyclonedx.output.json import JsonV1Dot6
-from license_expression import get_spdx_licensing
+from license_expression import get_spdx_licensing  # type: ignore[import-untyped]
 from packageurl import PackageURL
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
@@ -28,26 +28,25 @@ from tools.release import ReleaseError
 from tools.release.debian import PYTHON
 from tools.release.image import architecture, repository
 from tools.release.licences import of_root, python_licence
+from tools.release.source import Origin
 
 __all__ = ["bill_of_materials"]
 
 _SPDX = get_spdx_licensing()
 
 
-def bill_of_materials(
-    root: Path, wheels: Iterable[Path], version: str, revision: str, digest: str, epoch: int
-) -> str:
+def bill_of_materials(root: Path, wheels: Iterable[Path], origin: Origin, digest: str) -> str:
     """The text of the bill; the same image has the same."""
     bom = Bom(serial_number=uuid.uuid5(uuid.NAMESPACE_URL, f"{repository}@{digest}"))
-    bom.metadata.timestamp = datetime.fromtimestamp(epoch, UTC)
+    bom.metadata.timestamp = datetime.fromtimestamp(origin.epoch, UTC)
     bom.metadata.component = Component(
         name="fairlead",
-        version=version,
+        version=origin.version,
         type=ComponentType.CONTAINER,
         bom_ref="image",
         licenses=[LicenseExpression("Apache-2.0")],
-        purl=PackageURL("oci", None, "fairlead", digest, {"arch": architecture(), "tag": version}),
-        properties=[Property(name="revision", value=revision)],
+        purl=PackageURL("oci", None, "fairlead", digest, {"arch": architecture(), "tag": origin.version}),
+        properties=[Property(name="revision", value=origin.revision)],
     )
     parts = [*_debian_components(root), *_python_components(root, wheels)]
     for part in parts:
@@ -85,7 +84,9 @@ def _python_components(root: Path, wheels: Iterable[Path]) -> list[Component]:
     for one in sorted(distributions(path=[str(site)]), key=lambda one: one.name.lower()):
         name = canonicalize_name(one.name)
         if name not in hashes:
-            raise ReleaseError(f"the image contains {name}, which was not installed from a wheel of this release")
+            raise ReleaseError(
+                f"the image contains {name}, which was not installed from a wheel of this release"
+            )
         found.append(_python_component(one, name, hashes.pop(name)))
     if hashes:
         raise ReleaseError(f"the image lacks {', '.join(sorted(hashes))}, though its wheel was installed")
@@ -98,7 +99,7 @@ def _python_component(said: Distribution, name: str, digest: str) -> Component:
         version=said.version,
         type=ComponentType.LIBRARY,
         bom_ref=f"pypi:{name}",
-        licenses=[_licence(python_licence(said.metadata))],  # type: ignore[arg-type]
+        licenses=[_licence(python_licence(said.metadata))],
         purl=PackageURL("pypi", None, name, said.version),
         hashes=[HashType(alg=HashAlgorithm.SHA_256, content=digest)],
     )

@@ -1,8 +1,8 @@
 """The root of the image: a few of Debian's packages, unpacked, without a package manager, a shell or a log.
 
-mmdebstrap resolves, downloads and checks the packages from the apt sources that this machine is configured with; the
-root that it makes is thrown away with those sources. Ours is unpacked from the same files: only what Python needs, so
-that no maintainer script runs, and neither the hour nor the mirror leaves a trace.
+mmdebstrap resolves, downloads and checks the packages from the apt sources that this machine is configured
+with; the root that it makes is thrown away with those sources. Ours is unpacked from the same files: only
+what Python needs, so that no maintainer script runs, and neither the hour nor the mirror leaves a trace.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ _NOT_NEEDED = (
     "var/backups",
 )
 
-_PASSWD = "root:x:0:0:root:/root:/usr/sbin/nologin\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
+_PASSWD = (
+    "root:x:0:0:root:/root:/usr/sbin/nologin\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
+)
 _GROUP = "root:x:0:\nnogroup:x:65534:\n"
 
 
@@ -72,7 +74,6 @@ class Package:
     name: str
     version: str
     architecture: str
-    source: str
     depends: tuple[tuple[str, ...], ...]
     provides: frozenset[str]
     control: str
@@ -91,7 +92,7 @@ def apt_sources(folder: Path, configured: Path = Path("/etc/apt")) -> list[Path]
                 lines.append(line)
     for file in sorted(parts.glob("*.sources")):
         for stanza in re.split(r"\n\s*\n", file.read_text()):
-            match = re.search(r"^Suites:(.*)$", stanza, re.MULTILINE | re.IGNORECASE)
+            match = re.search(r"^suites:(.*)$", stanza, re.MULTILINE | re.IGNORECASE)
             if match and (set(match[1].split()) & suites):
                 stanzas.append(stanza.strip())
     found = []
@@ -100,7 +101,9 @@ def apt_sources(folder: Path, configured: Path = Path("/etc/apt")) -> list[Path]
             found.append(folder / name)
             found[-1].write_text(between.join(texts) + "\n")
     if not found:
-        raise ReleaseError(f"no apt source of Debian's {SUITE} in {configured}; configure one, or use Debian 12")
+        raise ReleaseError(
+            f"no apt source of Debian's {SUITE} in {configured}; configure one, or use Debian 12"
+        )
     return found
 
 
@@ -135,7 +138,9 @@ def kept(packages: Iterable[Package]) -> list[Package]:
                 continue
             available = [name for name in choice if name in by_name]
             if not available:
-                raise ReleaseError(f"{package.name} depends on {' or '.join(choice)}, which was not downloaded")
+                raise ReleaseError(
+                    f"{package.name} depends on {' or '.join(choice)}, which was not downloaded"
+                )
             waiting.append(available[0])
     return [found[name] for name in sorted(found)]
 
@@ -155,6 +160,9 @@ def build_root(packages: Iterable[Package], root: Path) -> None:
     for pattern in (*_NOT_NEEDED, *(file for _, files in _LEFT_OUT.values() for file in files)):
         for path in root.glob(pattern):
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+    for name, target in (("run", "/run"), ("lock", "/run/lock")):
+        shutil.rmtree(root / "var" / name, ignore_errors=True)
+        (root / "var" / name).symlink_to(target)
     (root / "etc" / "passwd").write_text(_PASSWD)
     (root / "etc" / "group").write_text(_GROUP)
     (root / "etc" / "nsswitch.conf").write_text("passwd: files\ngroup: files\nhosts: files dns\n")
@@ -202,7 +210,6 @@ def _package(file: Path) -> Package:
         fields["Package"],
         fields["Version"],
         fields["Architecture"],
-        fields.get("Source", fields["Package"]).split()[0],
         tuple(names),
         frozenset(name for name in provides if name),
         control,

@@ -1,8 +1,8 @@
 """The image without a container engine: the Dockerfile's final stage on a root of Debian's packages.
 
-What `ENV`, `USER`, `ENTRYPOINT` and `CMD` say is read from the Dockerfile, so that the two images cannot differ in it.
-The archive is an OCI layout that can also be read as what `docker save` writes, so that containerd, kind, minikube,
-Docker and Podman all load it, under the same name.
+What `ENV`, `USER`, `ENTRYPOINT` and `CMD` say is read from the Dockerfile, so that the two images cannot
+differ in it. The archive is an OCI layout that can also be read as what `docker save` writes, so that
+containerd, kind, minikube, Docker and Podman all load it, under the same name.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from tools.release import ROOT, ReleaseError, program, run
 from tools.release.archive import write_tar
 from tools.release.debian import PYTHON
 from tools.release.pins import needed, read_pins, requirement_lines
+from tools.release.source import Origin
 
 __all__ = ["Config", "architecture", "install", "normalise", "pack", "repository"]
 
@@ -65,7 +66,7 @@ def architecture() -> str:
 
 
 def install(root: Path, wheel: Path, scratch: Path) -> list[Path]:
-    """Install the wheel and what it needs into /opt/fairlead, as the Dockerfile does; the wheels of it all."""
+    """Install the wheel and what it needs into /opt/fairlead, as the Dockerfile does; returns all wheels."""
     wheels = _download(scratch)
     inside = root / "tmp" / "wheels"
     shutil.copytree(wheels, inside)
@@ -102,12 +103,12 @@ def normalise(root: Path, epoch: int) -> None:
     os.utime(root, (epoch, epoch))
 
 
-def pack(root: Path, target: Path, scratch: Path, version: str, revision: str, epoch: int) -> str:
+def pack(root: Path, target: Path, scratch: Path, origin: Origin) -> str:
     """Write the image of a root into an archive; its digest."""
-    umoci = program("umoci")
+    umoci, version = program("umoci"), origin.version
     layout = scratch / "layout"
     image = f"{layout}:{version}"
-    at = datetime.fromtimestamp(epoch, UTC).isoformat().replace("+00:00", "Z")
+    at = datetime.fromtimestamp(origin.epoch, UTC).isoformat().replace("+00:00", "Z")
     config = Config.read()
     run([umoci, "init", "--layout", layout])
     run([umoci, "new", "--image", image])
@@ -123,19 +124,17 @@ def pack(root: Path, target: Path, scratch: Path, version: str, revision: str, e
         options += ["--config.entrypoint", word]
     for word in config.cmd:
         options += ["--config.cmd", word]
-    labels = {"title": "fairlead", "version": version, "revision": revision, "licenses": "Apache-2.0"}
+    labels = {"title": "fairlead", "version": version, "revision": origin.revision, "licenses": "Apache-2.0"}
     for key, value in labels.items():
         options += ["--config.label", f"org.opencontainers.image.{key}={value}"]
     run([umoci, "config", "--image", image, "--no-history", *options])
     run([umoci, "gc", "--layout", layout])
-    return _archive(layout, target, version, epoch)
+    return _archive(layout, target, version, origin.epoch)
 
 
 def _archive(layout: Path, target: Path, version: str, epoch: int) -> str:
     """One file of a layout. The names are those that `docker save` gives, which all loaders know."""
-    files = {
-        str(path.relative_to(layout)): path.read_bytes() for path in layout.rglob("*") if path.is_file()
-    }
+    files = {str(path.relative_to(layout)): path.read_bytes() for path in layout.rglob("*") if path.is_file()}
 
     def blob(descriptor: Mapping[str, Any]) -> str:
         return "blobs/" + str(descriptor["digest"]).replace(":", "/")

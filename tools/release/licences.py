@@ -1,7 +1,7 @@
 """The licences of what a release contains, from what the packages themselves say.
 
-``python -m tools.release.licences`` writes `docs/reference/licences.md`. Of Python packages the installed metadata
-speaks, of Debian's packages their copyright files.
+``python -m tools.release.licences [ROOT]`` writes `docs/reference/licences.md`. Of Python packages the
+installed metadata speaks, of Debian's packages the copyright files of an image's root.
 """
 
 from __future__ import annotations
@@ -9,16 +9,11 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Mapping
-from email.message import Message
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tools.release import ROOT, ReleaseError
 from tools.release.pins import read_pins
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["PAGE", "debian_licences", "listed", "of_root", "page", "python_licence"]
 
@@ -29,14 +24,14 @@ _HEAD = """\
 
 What a release contains besides Fairlead itself, which is under the
 [Apache License 2.0](https://www.apache.org/licenses/LICENSE-2.0). This page is written by
-`python -m tools.release.licences`; versions, hashes and the same licences are in the bill of materials of a release
-(`fairlead-VERSION-linux-ARCH.cdx.json`).
+`python -m tools.release.licences`; versions, hashes and the same licences are in the bill of materials of a
+release (`fairlead-VERSION-linux-ARCH.cdx.json`).
 
 ## Python packages
 
 The wheel depends on these, and the image contains them, with the licence texts in
-`/opt/fairlead/lib/python3.*/site-packages/*.dist-info`. Wheels with compiled code may bring libraries of their own,
-numpy's OpenBLAS, say; their licences are in the same folders.
+`/opt/fairlead/lib/python3.*/site-packages/*.dist-info`. Wheels with compiled code may bring libraries of
+their own, numpy's OpenBLAS, say; their licences are in the same folders.
 
 | package | version | licence |
 |---|---|---|
@@ -45,9 +40,9 @@ numpy's OpenBLAS, say; their licences are in the same folders.
 _DEBIAN = """
 ## Debian packages
 
-The image that `make release` builds has these. A Debian package collects many files, so it names many licences; the
-full texts are in the image, in `/usr/share/doc/PACKAGE/copyright`. An image built from the Dockerfile has the
-packages of its base image instead.
+The image that `make release` builds has these. A Debian package collects many files, so it names many
+licences; the full texts are in the image, in `/usr/share/doc/PACKAGE/copyright`. An image built from the
+Dockerfile has the packages of its base image instead.
 
 | package | licences |
 |---|---|
@@ -73,16 +68,17 @@ _CLASSIFIERS: Mapping[str, str] = {
 }
 
 
-def python_licence(said: Message) -> str:
+def python_licence(said: metadata.PackageMetadata) -> str:
     """The licence of a distribution: its expression, else its short field, else its classifier."""
-    if expression := said.get("License-Expression"):
+    fields = said.json
+    if expression := fields.get("license_expression"):
         return str(expression)
-    field = str(said.get("License") or "").strip()
+    field = str(fields.get("license", "")).strip()
     if field and "\n" not in field and len(field) < 40:
         return {"Apache 2": "Apache-2.0", "Apache 2.0": "Apache-2.0", "MIT License": "MIT"}.get(field, field)
     names = [
         one.rpartition(" :: ")[2]
-        for one in said.get_all("Classifier", [])
+        for one in fields.get("classifier", ())
         if one.startswith("License :: OSI Approved :: ")
     ]
     if not names:
@@ -91,20 +87,20 @@ def python_licence(said: Message) -> str:
 
 
 def debian_licences(package: str, copyright_file: str) -> list[str]:
-    """The short names of the licences in a copyright file of Debian's machine-readable format, else in prose."""
+    """The short names of the licences in a copyright file, which Debian has a format for."""
     if "copyright-format/1.0" not in copyright_file[:2000]:
         if package not in _PROSE:
-            raise ReleaseError(f"the copyright file of {package} is prose; add its licence to {__name__}")
+            raise ReleaseError(f"the copyright file of {package} is prose; add its licence to _PROSE here")
         return [_PROSE[package], "others in its copyright file"]
     said = re.findall(r"^License:[ \t]*(\S.*)$", copyright_file, re.MULTILINE)
     parts = (part for one in said for part in re.split(r"\s+(?:and/or|and|or)\s+|,\s*", one))
     return sorted({part.strip() for part in parts if part.strip()})
 
 
-def page(debian: Mapping[str, Iterable[str]], installed: Callable[[str], Message] = metadata.metadata) -> str:
-    """The page, of the pinned Python packages and the given Debian ones."""
+def page(debian: Mapping[str, Iterable[str]]) -> str:
+    """The page, of the pinned Python packages, as they are installed, and the given Debian ones."""
     python = [
-        f"| {pin.name} | {pin.version} | {python_licence(installed(pin.name))} |\n"
+        f"| {pin.name} | {pin.version} | {python_licence(metadata.metadata(pin.name))} |\n"
         for pin in read_pins("run")
     ]
     packages = [f"| {name} | {', '.join(names)} |\n" for name, names in sorted(debian.items())]
@@ -122,7 +118,9 @@ def of_root(root: Path) -> dict[str, list[str]]:
 
 def listed() -> dict[str, list[str]]:
     """The Debian packages as the page lists them now."""
-    rows = re.findall(r"^\| (\S+) \| (.*) \|$", PAGE.read_text().partition("## Debian packages")[2], re.MULTILINE)
+    rows = re.findall(
+        r"^\| (\S+) \| (.*) \|$", PAGE.read_text().partition("## Debian packages")[2], re.MULTILINE
+    )
     return {name: names.split(", ") for name, names in rows if name != "package"}
 
 

@@ -24,7 +24,14 @@ def python_packages(tree: Path, target: Path, scratch: Path, epoch: int) -> list
     env = {"SOURCE_DATE_EPOCH": str(epoch), "PYTHONHASHSEED": "0"}
     run([python, "-m", "hatchling", "build", "--target", "sdist", "--directory", target], cwd=tree, env=env)
     (sdist,) = target.glob("*.tar.gz")
-    options = ["--no-build-isolation", "--no-deps", "--no-index", "--quiet", "--wheel-dir", target]
+    options: list[str | Path] = [
+        "--no-build-isolation",
+        "--no-deps",
+        "--no-index",
+        "--quiet",
+        "--wheel-dir",
+        target,
+    ]
     run([python, "-m", "pip", "wheel", *options, sdist], env=env)
     (wheel,) = target.glob("*.whl")
     return [wheel, sdist]

@@ -1,7 +1,7 @@
 """The pinned requirements of `requirements/`: which file of which version, by its hash.
 
-pip evaluates a requirement's marker for the Python that runs it. An image has a Python of its own, so markers are
-evaluated here, for that one.
+pip evaluates a requirement's marker for the Python that runs it. An image has a Python of its own, so markers
+are evaluated here, for that one.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 from packaging.markers import Marker, default_environment
 from packaging.utils import canonicalize_name
@@ -54,8 +53,8 @@ def parse_pins(text: str, name: str) -> list[Pin]:
 
 def needed(pins: Iterable[Pin], python: str, machine: str) -> list[Pin]:
     """The pins that CPython `python` (such as 3.11) needs on Linux."""
-    environment = {
-        **default_environment(),
+    environment: dict[str, str | set[str]] = {
+        **{key: str(value) for key, value in default_environment().items()},
         "implementation_name": "cpython",
         "os_name": "posix",
         "platform_machine": machine,

@@ -6,18 +6,28 @@ import re
 import subprocess
 import tarfile
 import tomllib
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 
 from tools.release import ROOT, ReleaseError, program, run
 
-__all__ = ["commit_time", "export", "is_clean", "version", "versions"]
+__all__ = ["Origin", "export", "is_clean", "origin_of", "version", "versions"]
 
 
-def commit_time() -> int:
-    """Seconds since the epoch of the last commit: the time of everything in a release."""
-    return int(_git("log", "-1", "--format=%ct"))
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a release is made from. `epoch` is the commit's time, and that of everything in the release."""
+
+    version: str
+    revision: str
+    epoch: int
+
+
+def origin_of(tree: Path) -> Origin:
+    """Of the last commit, whose files are in `tree`."""
+    return Origin(version(tree), _git("rev-parse", "HEAD"), int(_git("log", "-1", "--format=%ct")))
 
 
 def is_clean() -> bool:
@@ -39,7 +49,9 @@ def export(folder: Path) -> None:
 
 def versions(tree: Path) -> dict[str, str]:
     """Every place that names the version, and what it says."""
-    found = {"pyproject.toml": str(tomllib.loads((tree / "pyproject.toml").read_text())["project"]["version"])}
+    found = {
+        "pyproject.toml": str(tomllib.loads((tree / "pyproject.toml").read_text())["project"]["version"])
+    }
     init = (tree / "src" / "fairlead" / "__init__.py").read_text()
     found["src/fairlead/__init__.py"] = _only(r'^__version__ = "(.*)"$', init)
     for chart in sorted(tree.glob("charts/*/Chart.yaml")):
