@@ -8,6 +8,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from tools.release import ROOT, ReleaseError, program, source
@@ -87,7 +88,7 @@ def build(target: Path, keep: Path | None) -> list[Path]:
         if of_root(root) != listed():
             _say(f"{PAGE.name} is not what this image has; run python -m tools.release.licences ROOT")
         files.append(made / SUMS)
-        files[-1].write_text("".join(f"{_sum(file)}  {file.name}\n" for file in sorted(files[:-1])))
+        files[-1].write_text(checksums(files[:-1]))
 
         shutil.rmtree(target, ignore_errors=True)
         target.mkdir(parents=True)
@@ -95,6 +96,11 @@ def build(target: Path, keep: Path | None) -> list[Path]:
             shutil.rmtree(keep, ignore_errors=True)
             shutil.copytree(root, keep, symlinks=True)
         return [Path(shutil.move(file, target)) for file in files]
+
+
+def checksums(files: Iterable[Path]) -> str:
+    """What `sha256sum --check` reads."""
+    return "".join(f"{_sum(file)}  {file.name}\n" for file in sorted(files))
 
 
 def _sum(file: Path) -> str:

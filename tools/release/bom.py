@@ -6,7 +6,6 @@ hashes of the wheels that they were installed from.
 
 from __future__ import annotations
 
-import re
 import uuid
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -20,7 +19,7 @@ from cyclonedx.model.bom import Bom
 from cyclonedx.model.component import Component, ComponentType
 from cyclonedx.model.license import DisjunctiveLicense, License, LicenseExpression
 from cyclonedx.output.json import JsonV1Dot6
-from license_expression import get_spdx_licensing  # type: ignore[import-untyped]
+from cyclonedx.spdx import is_expression, is_supported_id
 from packageurl import PackageURL
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
@@ -31,8 +30,6 @@ from tools.release.licences import of_root, python_licence
 from tools.release.source import Origin
 
 __all__ = ["bill_of_materials"]
-
-_SPDX = get_spdx_licensing()
 
 
 def bill_of_materials(root: Path, wheels: Iterable[Path], origin: Origin, digest: str) -> str:
@@ -67,7 +64,7 @@ def _debian_components(root: Path) -> list[Component]:
                 version=version,
                 type=ComponentType.LIBRARY,
                 bom_ref=f"deb:{name}",
-                licenses=[DisjunctiveLicense(name=one) for one in licences[name]],
+                licenses=[_name(one) for one in licences[name]],
                 purl=PackageURL("deb", "debian", name, version, {"arch": machine, "distro": "debian-12"}),
             )
         )
@@ -105,8 +102,10 @@ def _python_component(said: Distribution, name: str, digest: str) -> Component:
     )
 
 
+def _name(said: str) -> DisjunctiveLicense:
+    return DisjunctiveLicense(id=said) if is_supported_id(said) else DisjunctiveLicense(name=said)
+
+
 def _licence(said: str) -> License:
-    """An expression where SPDX knows every name in it."""
-    if not _SPDX.validate(said).errors and re.search(r"\w", said):
-        return LicenseExpression(said)
-    return DisjunctiveLicense(name=said)
+    """By SPDX's name where it is one, or an expression of such names."""
+    return _name(said) if is_supported_id(said) or not is_expression(said) else LicenseExpression(said)

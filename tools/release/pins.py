@@ -7,7 +7,7 @@ are evaluated here, for that one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
 from packaging.markers import Marker, default_environment
@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 
 from tools.release import ROOT, ReleaseError
 
-__all__ = ["Pin", "needed", "read_pins", "requirement_lines"]
+__all__ = ["Pin", "needed", "parse_pins", "read_pins", "requirement_lines", "target_environment"]
 
 _PIN = re.compile(r"(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;]+)(?:\s*;\s*(?P<marker>.*))?$")
 
@@ -36,6 +36,7 @@ def read_pins(name: str) -> list[Pin]:
 
 
 def parse_pins(text: str, name: str) -> list[Pin]:
+    """The pins of a requirements file; `name` is for its errors."""
     found = []
     joined = re.sub(r"\\\n\s*", " ", text)
     for line in joined.splitlines():
@@ -53,7 +54,13 @@ def parse_pins(text: str, name: str) -> list[Pin]:
 
 def needed(pins: Iterable[Pin], python: str, machine: str) -> list[Pin]:
     """The pins that CPython `python` (such as 3.11) needs on Linux."""
-    environment: dict[str, str | set[str]] = {
+    environment = target_environment(python, machine)
+    return [pin for pin in pins if not pin.marker or Marker(pin.marker).evaluate(environment)]
+
+
+def target_environment(python: str, machine: str) -> dict[str, str | Set[str]]:
+    """What markers are compared with."""
+    return {
         **{key: str(value) for key, value in default_environment().items()},
         "implementation_name": "cpython",
         "os_name": "posix",
@@ -64,7 +71,6 @@ def needed(pins: Iterable[Pin], python: str, machine: str) -> list[Pin]:
         "python_version": python,
         "sys_platform": "linux",
     }
-    return [pin for pin in pins if not pin.marker or Marker(pin.marker).evaluate(environment)]
 
 
 def requirement_lines(pins: Iterable[Pin]) -> str:
