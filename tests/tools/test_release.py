@@ -189,6 +189,7 @@ class TestDebiansPackages:
                 package("openssl"),
                 package("libpython3.11-stdlib", ("libssl3", "libressl")),
                 package("libssl3"),
+                package("libstdc++6"),
                 package("python3.11-minimal"),
             ]
         )
@@ -198,6 +199,7 @@ class TestDebiansPackages:
             "ca-certificates",
             "libpython3.11-stdlib",
             "libssl3",
+            "libstdc++6",
             "python3.11-minimal",
         ]
 

@@ -22,7 +22,8 @@ __all__ = ["PYTHON", "SUITE", "Package", "apt_sources", "build_root", "download"
 SUITE = "bookworm"
 PYTHON = "3.11"
 
-_WANTED = ("base-files", "ca-certificates", "libpython3.11-stdlib", "python3.11-minimal")
+# libstdc++6 is for wheels: those of manylinux expect it.
+_WANTED = ("base-files", "ca-certificates", "libpython3.11-stdlib", "libstdc++6", "python3.11-minimal")
 
 # Dependencies that are left out, why, and which files cannot work without them.
 _LEFT_OUT: Mapping[str, tuple[str, tuple[str, ...]]] = {

@@ -34,6 +34,19 @@ _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _GLIBC = 36  # Debian 12 has the C library 2.36
 
+# Run in the root: a library that is missing there would be noticed only by what needs it.
+_LOAD_ALL = f"""
+import ctypes, pathlib, sys
+problems = []
+for folder in ("/usr/lib/python{PYTHON}/lib-dynload", "/opt/fairlead/lib"):
+    for path in sorted(pathlib.Path(folder).rglob("*.so*")):
+        try:
+            ctypes.CDLL(str(path))
+        except OSError as error:
+            problems.append(f"{{path}}: {{error}}")
+sys.exit("; ".join(problems) and "libraries are missing: " + "; ".join(problems))
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Config:
@@ -87,6 +100,7 @@ def install(root: Path, wheel: Path, scratch: Path) -> list[Path]:
         # Nothing is compiled at start, and nothing changes: the compiled files need not be compared.
         compiling = ["/usr/bin/python3", "-m", "compileall", "-q", "--invalidation-mode=unchecked-hash"]
         _inside(root, [*compiling, f"/usr/lib/python{PYTHON}", "/opt/fairlead/lib"])
+        _inside(root, ["/opt/fairlead/bin/python", "-c", _LOAD_ALL])
     finally:
         shutil.rmtree(inside)
     return sorted([*(one for one in wheels.glob("*.whl") if not one.name.startswith("pip-")), wheel])

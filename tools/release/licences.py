@@ -55,6 +55,7 @@ _PROSE: Mapping[str, str] = {
     "libc6": "LGPL-2.1+",
     "libcrypt1": "LGPL-2.1+",
     "libgcc-s1": "GPL-3+ with the GCC runtime library exception",
+    "libstdc++6": "GPL-3+ with the GCC runtime library exception",
     "libpython3.11-minimal": "PSF-2.0",
     "libpython3.11-stdlib": "PSF-2.0",
     "python3.11-minimal": "PSF-2.0",
