@@ -44,7 +44,7 @@ for folder in ("/usr/lib/python{PYTHON}/lib-dynload", "/opt/fairlead/lib"):
             ctypes.CDLL(str(path))
         except OSError as error:
             problems.append(f"{{path}}: {{error}}")
-sys.exit("; ".join(problems) and "libraries are missing: " + "; ".join(problems))
+sys.exit("libraries are missing: " + "; ".join(problems) if problems else 0)
 """
 
 
