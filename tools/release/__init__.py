@@ -22,8 +22,9 @@ _INSTALL = {
     "mmdebstrap": "apt-get install mmdebstrap",
     "umoci": "apt-get install umoci",
     "dpkg-deb": "apt-get install dpkg",
-    "unshare": "apt-get install util-linux",
     "git": "apt-get install git",
+    "chroot": "apt-get install coreutils",
+    "env": "apt-get install coreutils",
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import os
 import shutil
 import sys
 import tempfile
@@ -55,6 +56,9 @@ def build(target: Path, keep: Path | None) -> list[Path]:
     """Build everything into `target`, which is emptied; the files, checksums last."""
     for name in ("git", "mmdebstrap", "umoci", "dpkg-deb"):
         program(name)  # what is missing is said before minutes are spent
+    if os.getuid() != 0:
+        raise ReleaseError("the image's root is made as root, for the owners of its files; run this as root")
+    os.umask(0o022)  # modes must not depend on the user's
     began = time.monotonic()
     if not source.is_clean():
         _say("uncommitted changes are left out: a release is built from the last commit")

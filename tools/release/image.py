@@ -107,12 +107,11 @@ def install(root: Path, wheel: Path, scratch: Path) -> list[Path]:
 
 
 def normalise(root: Path, epoch: int) -> None:
-    """Set every time to `epoch`, and every owner to root where that is possible; umoci maps the rest."""
+    """Set every time to `epoch`, and every owner to root."""
     for folder, folders, files in os.walk(root, topdown=False):
         for name in (*files, *folders):
             path = os.path.join(folder, name)
-            if os.getuid() == 0:
-                os.chown(path, 0, 0, follow_symlinks=False)
+            os.chown(path, 0, 0, follow_symlinks=False)
             os.utime(path, (epoch, epoch), follow_symlinks=False)
     os.utime(root, (epoch, epoch))
 
@@ -126,10 +125,9 @@ def pack(root: Path, target: Path, scratch: Path, origin: Origin) -> str:
     config = Config.read()
     run([umoci, "init", "--layout", layout])
     run([umoci, "new", "--image", image])
-    rootless = [] if os.getuid() == 0 else ["--rootless"]
     created = ["--history.created", at]
     comment = ["--history.created_by", "Debian packages, and wheels by requirements/run.txt"]
-    run([umoci, "insert", *rootless, "--image", image, *created, *comment, root, "/"])
+    run([umoci, "insert", "--image", image, *created, *comment, root, "/"])
     options = ["--created", at, "--os", "linux", "--architecture", architecture()]
     options += ["--config.user", config.user, "--config.workingdir", "/"]
     for key, value in config.env.items():
@@ -198,7 +196,6 @@ def _download(scratch: Path) -> Path:
 
 
 def _inside(root: Path, command: list[str]) -> None:
-    """Run a program of the root; the user need not be root for that."""
-    entering = [] if os.getuid() == 0 else [program("unshare"), "--map-root-user"]
+    """Run a program of the root, with nothing of this machine's environment."""
     clean = [program("env"), "-i", f"PATH={_PATH}", "PYTHONHASHSEED=0", "HOME=/root", "LC_ALL=C.UTF-8"]
-    run([*entering, *clean, program("chroot"), root, *command])
+    run([*clean, program("chroot"), root, *command])
