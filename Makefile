@@ -81,7 +81,8 @@ release: setup ## packages, charts, image, bill of materials and checksums in di
 .PHONY: release-test
 release-test: setup ## every component from the released image's file tree, under its manifest's constraints and rights
 	@$(BIN)/python -m fairlead.rig.build
-	@FAIRLEAD_IMAGE=$$(ls dist/*.oci.tar) $(BIN)/python -m pytest -q tests/deploy/test_as_shipped.py $(ARGS)
+	@image=$$(ls dist/*.oci.tar 2>/dev/null) || { echo "error: there is no image in dist/; run: make release" >&2; exit 1; }; \
+	FAIRLEAD_IMAGE=$$image $(BIN)/python -m pytest -q tests/deploy/test_as_shipped.py $(ARGS)
 
 ##@ Keep it tidy
 .PHONY: format
