@@ -73,6 +73,16 @@ e2e: setup ## Kubernetes' own scheduling specs, kube-scheduler and Fairlead side
 controlplane: setup ## build the real control plane once (ARGS="kubectl etcd" for some); prints its folder
 	@$(BIN)/python -m fairlead.rig.build $(ARGS)
 
+##@ Keep it tidy
+.PHONY: format
+format: setup ## ruff's formatter and its safe fixes
+	@$(BIN)/ruff format --quiet .
+	@$(BIN)/ruff check --quiet --fix .
+
+.PHONY: clean
+clean: ## remove what can be made again (not the control plane's cache)
+	@rm -rf .venv htmlcov dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .mutants.tsv
+
 ##@ Release it
 .PHONY: release
 release: setup ## packages, charts, image, bill of materials and checksums in dist/ (ARGS="--twice" compares two builds)
@@ -83,13 +93,3 @@ release-test: setup ## every component from the released image's file tree, unde
 	@$(BIN)/python -m fairlead.rig.build
 	@image=$$(ls dist/*.oci.tar 2>/dev/null) || { echo "error: there is no image in dist/; run: make release" >&2; exit 1; }; \
 	FAIRLEAD_IMAGE=$$image $(BIN)/python -m pytest -q tests/deploy/test_as_shipped.py $(ARGS)
-
-##@ Keep it tidy
-.PHONY: format
-format: setup ## ruff's formatter and its safe fixes
-	@$(BIN)/ruff format --quiet .
-	@$(BIN)/ruff check --quiet --fix .
-
-.PHONY: clean
-clean: ## remove what can be made again (not the control plane's cache)
-	@rm -rf .venv htmlcov dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .mutants.tsv
