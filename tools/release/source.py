@@ -67,8 +67,8 @@ def version(tree: Path) -> str:
     """The version, which must be the same everywhere."""
     said = versions(tree)
     if len(set(said.values())) != 1:
-        told = ", ".join(f"{place}: {value or 'none'}" for place, value in said.items())
-        raise ReleaseError(f"the version differs ({told}); make it the same everywhere")
+        said_where = ", ".join(f"{place}: {value or 'none'}" for place, value in said.items())
+        raise ReleaseError(f"the version differs ({said_where}); make it the same everywhere")
     return said["pyproject.toml"]
 
 
