@@ -88,3 +88,14 @@ format: setup ## ruff's formatter and its safe fixes
 .PHONY: clean
 clean: ## remove what can be made again (not the control plane's cache)
 	@rm -rf .venv htmlcov dist build docs/_site .mypy_cache .ruff_cache .pytest_cache .hypothesis .mutants.tsv
+
+##@ Release it
+.PHONY: release
+release: setup ## packages, charts, image, bill of materials and checksums in dist/ (ARGS="--twice" compares two builds)
+	@$(BIN)/python -m tools.release $(ARGS)
+
+.PHONY: release-test
+release-test: setup ## every component from the released image's file tree, under its manifest's constraints and rights
+	@$(BIN)/python -m fairlead.rig.build
+	@image=$$(ls dist/*.oci.tar 2>/dev/null) || { echo "error: there is no image in dist/; run: make release" >&2; exit 1; }; \
+	FAIRLEAD_IMAGE=$$image $(BIN)/python -m pytest -q tests/deploy/test_as_shipped.py $(ARGS)

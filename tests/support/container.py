@@ -7,8 +7,7 @@ environment, and the memory limit as a limit on the process's data, which is str
 profile, and the network, which is this machine's. Therefore ``--listen=ADDRESS:PORT`` becomes
 ``--listen=ADDRESS:0``, a free port; no other argument is changed. Nor do volumes follow their objects.
 
-The image is the present Python environment under its own paths, with the entry point, user and variables of
-the Dockerfile.
+What the root holds says `support.image`.
 """
 
 from __future__ import annotations
@@ -24,25 +23,24 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import fairlead
 from fairlead.kube import quantity
 from fairlead.rig.controlplane import ControlPlane
 from support.door import LoggedProcess
+from support.image import Image
 from support.wire import PATIENCE_S
 
 __all__ = ["Container", "confined_here"]
 
 Obj = dict[str, Any]
 
-_ROOT = Path(__file__).resolve().parents[2]
+_CONFINEMENT = Path(__file__).with_name("confinement.py")
 _UNSHARE = ("unshare", "--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child")
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 _HOST = "127.0.0.1"
@@ -71,40 +69,6 @@ def _refusal() -> str:
     return done.stderr.strip() or f"unshare ended with {done.returncode}" if done.returncode else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
-    """What the Dockerfile says of the final image, with the present environment in place of its own."""
-
-    entrypoint: tuple[str, ...]
-    env: Mapping[str, str]
-    user: int
-    group: int
-
-    @classmethod
-    def present(cls) -> Image:
-        final = (_ROOT / "Dockerfile").read_text().split("\nFROM ")[-1]
-
-        def said(word: str) -> str:
-            (found,) = re.findall(rf"^{word} (.*)$", final, re.MULTILINE)
-            return str(found)
-
-        env = dict(pair.split("=", 1) for pair in said("ENV").split())
-        env["PATH"] = f"{sys.prefix}/bin:/usr/local/bin:/usr/bin:/bin"
-        user, group = map(int, said("USER").split(":"))
-        return cls(tuple(json.loads(said("ENTRYPOINT"))), env, user, group)
-
-    @staticmethod
-    def folders() -> list[Path]:
-        """What is bound into the root: the system's programs and libraries, Python, the sources."""
-        python = (Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).resolve().parents[1])
-        sources = Path(fairlead.__file__).resolve().parents[1]
-        found: list[Path] = []
-        for path in (Path("/usr"), Path("/etc/ssl"), *python, sources):
-            if path.is_dir() and not any(path.is_relative_to(other) for other in found):
-                found.append(path)
-        return found
-
-
 class Container(LoggedProcess):
     """The one container of a pod, running. `arguments` are added to the manifest's."""
 
@@ -113,7 +77,7 @@ class Container(LoggedProcess):
         self.pod = pod
         (self.spec,) = pod["spec"]["containers"]
         self._plane = plane
-        self._image = Image.present()
+        self._image = Image.current()
         self._staging = tempfile.TemporaryDirectory(prefix="fairlead-volumes-")
         self._user, self._group = self._identity()
         script = self._script(Path(self._staging.name), self._command(arguments))
@@ -143,7 +107,8 @@ class Container(LoggedProcess):
         """How it is kept, in one line."""
         mounts = sorted(one["mountPath"] for one in self.spec["volumeMounts"] if not one.get("readOnly"))
         limit = self.spec["resources"]["limits"]["memory"]
-        return f"user {self._user}, read-only root, writable: {', '.join(mounts) or 'nothing'}, {limit}"
+        writable = ", ".join(mounts) or "nothing"
+        return f"{self._image.name}, user {self._user}, read-only root, writable: {writable}, {limit}"
 
     def wait_ready(self) -> float:
         """Wait until the readiness probe succeeds; seconds from its start."""
@@ -290,7 +255,7 @@ class Container(LoggedProcess):
         """Shell text that builds the root, changes to it, gives up every right, and becomes the command."""
         root = staging / "root"
         root.mkdir()
-        lines = [f"mount -t tmpfs -o mode=0755,nodev,nosuid tmpfs {root}"]
+        lines: list[str] = []
 
         def run(*words: object) -> None:
             lines.append(shlex.join(map(str, words)))
@@ -301,22 +266,35 @@ class Container(LoggedProcess):
             run("mount", "--bind", source, target)
             run("mount", "-o", "remount,bind,ro,nosuid", target)
 
+        if self._image.tree is None:
+            run("mount", "-t", "tmpfs", "-o", "mode=0755,nodev,nosuid", "tmpfs", root)
+        else:
+            # As container runtimes do: what has to be made in the image's tree does not change the image.
+            over = staging / "over"
+            over.mkdir()
+            run("mount", "-t", "tmpfs", "-o", "mode=0755", "tmpfs", over)
+            run("mkdir", over / "upper", over / "work")
+            layers = f"lowerdir={self._image.tree},upperdir={over / 'upper'},workdir={over / 'work'}"
+            run("mount", "-t", "overlay", "-o", layers, "overlay", root)
         run("mkdir", "-p", f"{root}/proc", f"{root}/etc", f"{root}/dev", f"{root}/.old")
         run("mkdir", "-m", "1777", "-p", f"{root}/tmp")
-        for name in ("bin", "lib", "lib64", "sbin"):
-            path = Path("/", name)
-            if path.is_symlink():
-                run("ln", "-s", path.readlink(), f"{root}{path}")
-            elif path.is_dir():
+        if self._image.tree is None:
+            for name in ("bin", "lib", "lib64", "sbin"):
+                path = Path("/", name)
+                if path.is_symlink():
+                    run("ln", "-s", path.readlink(), f"{root}{path}")
+                elif path.is_dir():
+                    bind(path)
+            for path in self._image.folders():
                 bind(path)
-        for path in (*self._image.folders(), *(Path("/dev", name) for name in _DEVICES)):
-            bind(path)
+        for name in _DEVICES:
+            bind(Path("/dev", name))
         lines.append(f"echo '{_HOST} localhost' > {root}/etc/hosts")
         run("mount", "-t", "proc", "-o", "nosuid,nodev,noexec", "proc", f"{root}/proc")
         volumes = {one["name"]: one for one in self.pod["spec"].get("volumes", ())}
         for number, mount in enumerate(self.spec.get("volumeMounts", ())):
             assert "subPath" not in mount, "subPath is not known here"
-            volume, target = volumes[mount["name"]], f"{root}{mount['mountPath']}"
+            volume, target = volumes[mount["name"]], f"{root}{self._image.inside(Path(mount['mountPath']))}"
             run("mkdir", "-p", target)
             options = "nosuid,nodev,mode=0777"
             run("mount", "-t", "tmpfs", "-o", options, "tmpfs", target)
@@ -326,12 +304,14 @@ class Container(LoggedProcess):
             if "emptyDir" not in volume or mount.get("readOnly"):
                 run("mount", "-o", "remount,ro", target)
         lines.append(f"echo {shlex.quote(self.pod['metadata']['name'])} > /proc/sys/kernel/hostname")
-        lines += [f"cd {root}", "pivot_root . .old", "cd /", "umount -l /.old", "rmdir /.old"]
-        lines += ["mount -o remount,ro,nosuid,nodev /", f"cd {self.spec.get('workingDir', '/')}"]
-        limit = quantity.value(self.spec["resources"]["limits"]["memory"])
-        confine = ["setpriv", f"--reuid={self._user}", f"--regid={self._group}", "--clear-groups"]
-        confine += ["--inh-caps=-all", "--ambient-caps=-all", "--bounding-set=-all", "--no-new-privs"]
-        confine += ["--pdeathsig=KILL", "prlimit", f"--data={limit}", "--core=0"]
-        env = [f"{key}={value}" for key, value in self._env().items()]
-        lines.append("exec " + shlex.join([*confine, "env", "-i", *env, *command]))
+        wanted = {
+            "root": str(root),
+            "folder": self.spec.get("workingDir", "/"),
+            "data": quantity.value(self.spec["resources"]["limits"]["memory"]),
+            "user": self._user,
+            "group": self._group,
+            "command": list(command),
+            "env": self._env(),
+        }
+        lines.append("exec " + shlex.join([sys.executable, "-IS", str(_CONFINEMENT), json.dumps(wanted)]))
         return "\n".join(lines)

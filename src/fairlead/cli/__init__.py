@@ -14,6 +14,7 @@ import click
 
 import fairlead
 from fairlead.errors import FairleadError
+from fairlead.kube.printable import printable
 
 __all__ = ["main"]
 
@@ -110,7 +111,7 @@ def main() -> None:
     try:
         _fairlead()
     except FairleadError as error:
-        click.echo(f"error: {error}", err=True)
+        click.echo("error: " + printable(str(error), kept="\n\t"), err=True)
         sys.exit(error.exit_code)
     finally:
         # What is left goes with the process: to look through all of it for garbage first would take a

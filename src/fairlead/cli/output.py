@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairlead.kube.printable import printable
+
 if TYPE_CHECKING:
     from rich.text import Text
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 
 _NEARLY_FULL = 0.9
+_KEPT = "\n\t"
 
 
 def show_data(data: object, output: str) -> None:
@@ -62,7 +65,7 @@ def show_documents(objects: Iterable[object]) -> None:
 def show_warnings(warnings: Iterable[str]) -> None:
     """Lines on standard error, so that what is on standard output stays the answer alone."""
     for warning in warnings:
-        click.echo(f"warning: {warning}", err=True)
+        click.echo(f"warning: {printable(warning, kept=_KEPT)}", err=True)
 
 
 def show_table(
@@ -105,16 +108,17 @@ def _text(cell: Cell) -> Text:
     from rich.text import Text
 
     if isinstance(cell, Text):
-        return cell
-    return Text(*cell) if isinstance(cell, tuple) else Text(cell)
+        return cell if printable(cell.plain, _KEPT) == cell.plain else Text(printable(cell.plain, _KEPT))
+    text, style = cell if isinstance(cell, tuple) else (cell, "")
+    return Text(printable(text, _KEPT), style)
 
 
 def show_lines(*lines: str, style: str = "") -> None:
-    """Lines as they are: what looks like markup is not."""
+    """Lines as they are: what looks like markup is not, nor does a terminal act on any of it."""
     from rich.text import Text
 
     for line in lines:
-        _print(Text(line, style))
+        _print(Text(printable(line, _KEPT), style))
 
 
 def _print(what: Any) -> None:

@@ -36,6 +36,7 @@ from fairlead.feed.marks import LiveMarks
 from fairlead.feed.policies import LivePolicies
 from fairlead.feed.scale_up_events import ScaleUpEvents
 from fairlead.feed.watches import Watches
+from fairlead.kube.printable import printable
 from fairlead.policy.names import EXEMPT
 from fairlead.policy.rule.model import PlacementPolicy
 
@@ -321,22 +322,8 @@ def _as_printable(_logger: Any, _method: str, event: MutableMapping[str, Any]) -
     """
     for key, value in event.items():
         if isinstance(value, str):
-            event[key] = _printable(value, kept="\n\t" if key in ("exception", "stack") else "")
+            event[key] = printable(value, kept="\n\t" if key in ("exception", "stack") else "")
     return event
-
-
-def _printable(text: str, kept: str = "") -> str:
-    r"""The text with everything escaped that does not print: controls, line separators, changes of direction.
-
-    >>> _printable("web\x1b[2J\n\x9b\u2028\u202e"), _printable("é 日本")
-    ('web\\x1b[2J\\n\\x9b\\u2028\\u202e', 'é 日本')
-    """
-    if text.isprintable():
-        return text
-    return "".join(
-        each if each.isprintable() or each in kept else each.encode("unicode_escape").decode("ascii")
-        for each in text
-    )
 
 
 def _as_json(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> bytes:
