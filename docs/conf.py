@@ -49,15 +49,6 @@ NAVIGATION = {
 }
 """The site's navigation; a page that no line names is an error of the build."""
 
-# Pages that may not be there yet; a link to any other that is missing is an error of the build.
-COMING = {
-    "docs/how-to/install.md",
-    "docs/how-to/image.md",
-    "docs/operations/threat-model.md",
-    "docs/reference/versions.md",
-    "SECURITY.md",
-}
-
 # A link, in Markdown: its text and where it leads.
 _LINK = re.compile(r"!?\[([^\]]+)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 
@@ -81,7 +72,7 @@ def _prepared(app: Sphinx, docname: str, source: list[str]) -> None:
         if file.is_relative_to(DOCS) and file.is_file():
             return link[0]
         path = file.relative_to(DOCS.parent).as_posix()
-        if not file.exists() and path not in COMING:
+        if not file.exists():
             _log.warning("there is no %s", target, location=docname)
         # Folders and files of the repository are not part of the site: their path says where they are.
         return text if text.strip("`") == path else f"{text} (`{path}`)"
