@@ -16,6 +16,11 @@ POD_GROUPS = _POD_GROUPS.get(MINOR)
 """Where Kubernetes' own PodGroups are served: 1.35 has none, its pods would name a Workload instead."""
 
 
+def stateful_set_rolling_update(kubernetes: str) -> dict[str, int]:
+    """The default of a StatefulSet: `maxUnavailable` is behind a gate that 1.37 turns on."""
+    return {"partition": 0} | ({"maxUnavailable": 1} if kubernetes == "1.37" else {})
+
+
 def as_served(manifest: str) -> str:
     """A manifest written for the default version, with PodGroups of the version that is served."""
     return manifest.replace(_POD_GROUPS[build.DEFAULT], POD_GROUPS or "")
