@@ -15,6 +15,11 @@ _POD_GROUPS = {"1.36": "scheduling.k8s.io/v1alpha2", "1.37": "scheduling.k8s.io/
 POD_GROUPS = _POD_GROUPS.get(MINOR)
 """Where Kubernetes' own PodGroups are served: 1.35 has none, its pods would name a Workload instead."""
 
+POD_GROUP_WARNING = {
+    "1.37": "Warning: scheduling.k8s.io/v1beta1 PodGroup is deprecated in v1.40+, unavailable in v1.43+\n"
+}.get(MINOR, "")
+"""What kubectl prints for each PodGroup: a beta API says when it ends, an alpha API does not."""
+
 
 def stateful_set_rolling_update(kubernetes: str) -> dict[str, int]:
     """The default of a StatefulSet: `maxUnavailable` is behind a gate that 1.37 turns on."""
