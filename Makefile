@@ -47,9 +47,13 @@ check: setup ## ruff, mypy strict, import-linter, fast tests
 	@$(PYTEST) -q -m "not real and not slow" $(ARGS)
 
 .PHONY: verify
-verify: setup ## the full counts and sizes, and the benchmarks; prints one table (ARGS="engine bench_watch" for some)
+verify: setup ## the full counts and sizes, and the benchmarks; prints one table (ARGS="engine kubernetes-1.37" for some)
 	@$(BIN)/python -m fairlead.rig.build
 	@$(BIN)/python -m benchmarks.verify $(ARGS)
+
+.PHONY: pythons
+pythons: setup ## the fast tests and the demo on every supported Python found here (ARGS="3.13 3.14" for some)
+	@$(BIN)/python -m tools.pythons $(ARGS)
 
 .PHONY: coverage
 coverage: setup ## HTML coverage of the fast tests, in htmlcov/

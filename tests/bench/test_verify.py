@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from benchmarks.verify import ROOT, folder_row
+from benchmarks.verify import PROMISED, ROOT, folder_row, version_rows
 
 SKIPPED = "import pytest\n\n@pytest.mark.skip(reason='no program')\ndef test_skipped():\n    pass\n"
 PASSED = "def test_passed():\n    pass\n"
@@ -46,6 +46,27 @@ def test_a_name_that_is_no_folder_and_no_benchmark_is_refused() -> None:
     )
     assert done.returncode == 2
     assert "no such test folder or benchmark: bench_nothing" in done.stderr
+
+
+def test_a_version_of_kubernetes_that_cannot_be_built_is_a_row_that_is_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {
+        "XDG_CACHE_HOME": str(tmp_path),
+        "GOMODCACHE": str(tmp_path),
+        "GOPROXY": "off",
+    }.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", "")
+
+    (row,) = version_rows("1.35")
+
+    assert (row.name, row.measured, row.ok) == ("Kubernetes v1.35.4", "could not be built", False)
+
+
+def test_what_is_promised_on_other_versions_are_folders_of_tests() -> None:
+    assert all((ROOT / "tests" / name).is_dir() for names in PROMISED.values() for name in names)
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "benchmarks").glob("bench_*.py")), ids=lambda path: path.stem)

@@ -65,14 +65,14 @@ class Silent:
 
     def _hear(self, raw: socket.socket) -> None:
         try:
-            tls = self._tls.wrap_socket(raw, server_side=True)
-            if tls.recv(1):
-                with self._changed:
-                    self._arrived += 1
-                    self._changed.notify_all()
-            with socket.socket(fileno=tls.detach()) as raw:
-                while raw.recv(65536):
-                    pass
+            with self._tls.wrap_socket(raw, server_side=True) as tls:
+                if tls.recv(1):
+                    with self._changed:
+                        self._arrived += 1
+                        self._changed.notify_all()
+                with socket.socket(fileno=tls.detach()) as raw:
+                    while raw.recv(65536):
+                        pass
         except OSError:
             pass  # the client went away half-way
         finally:

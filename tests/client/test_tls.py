@@ -192,6 +192,7 @@ def test_leniency_turns_off_the_strict_check_and_nothing_else() -> None:
     assert lenient.check_hostname
 
 
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="this build of Python has no files in memory")
 def test_a_certificate_is_shown_without_a_file_system_to_write_to(
     authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from support.cluster import Cluster
 from support.manifests import budget, deployment, job, pod, stateful_set
+from support.versions import stateful_set_rolling_update
 
 
 def test_a_pod_gets_its_defaults(cluster: Cluster) -> None:
@@ -134,7 +135,8 @@ def test_a_stateful_sets_defaults(cluster: Cluster) -> None:
     spec = cluster.create(stateful_set("db", 0))["spec"]
 
     assert spec["podManagementPolicy"] == "OrderedReady"
-    assert spec["updateStrategy"] == {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}
+    rolling_update = stateful_set_rolling_update(cluster.host.kubernetes)
+    assert spec["updateStrategy"] == {"type": "RollingUpdate", "rollingUpdate": rolling_update}
     assert spec["persistentVolumeClaimRetentionPolicy"] == {"whenDeleted": "Retain", "whenScaled": "Retain"}
 
 

@@ -29,7 +29,7 @@ def test_a_node_comes_up_ready_and_without_taints(cluster: Cluster) -> None:
     assert node["status"]["allocatable"]["cpu"] == "8"
     assert node["metadata"]["labels"]["kubernetes.io/hostname"] == name
     assert {one["type"] for one in node["status"]["addresses"]} == {"InternalIP", "Hostname"}
-    assert node["status"]["nodeInfo"]["kubeletVersion"].startswith("v1.36.")
+    assert node["status"]["nodeInfo"]["kubeletVersion"].startswith(f"v{cluster.host.kubernetes}.")
 
 
 def test_a_node_gets_a_lease(cluster: Cluster) -> None:

@@ -60,6 +60,51 @@ def test_a_program_that_nobody_knows_is_bad_usage_and_the_known_ones_are_named()
     assert "kube-apiserver" in done.stderr
 
 
+class TestOtherVersions:
+    """``FAIRLEAD_KUBERNETES`` chooses the minor version of Kubernetes."""
+
+    @pytest.mark.parametrize("version", [one for one in build.RELEASES if one != build.DEFAULT])
+    def test_each_has_pins_of_its_own_for_its_release(self, version: str) -> None:
+        release = build.RELEASES[version]
+        go_mod = (Path(build.__file__).parent / "modules" / f"kubernetes-{version}" / "go.mod").read_text()
+
+        assert release.startswith(f"v{version}.")
+        assert f"\nrequire k8s.io/kubernetes {release}\n" in go_mod
+        staging = {line.split()[-1] for line in go_mod.splitlines() if " => " in line}
+        assert staging == {release.replace("v1.", "v0.", 1)}
+
+    def test_only_the_programs_of_kubernetes_itself_are_its_own(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+        monkeypatch.setenv("FAIRLEAD_KUBERNETES", "1.35")
+        usual, other = build.folder(), build.folder(kubernetes="1.35")
+        for path in (usual / "etcd", usual / "kubectl", other / "kubectl"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+
+        assert build.binary("kubectl") == other / "kubectl"
+        assert build.binary("etcd") == usual / "etcd"
+        monkeypatch.delenv("FAIRLEAD_KUBERNETES")
+        assert build.binary("kubectl") == usual / "kubectl"
+
+    def test_their_pins_do_not_move_the_folder_of_the_default(self, tmp_path: Path) -> None:
+        pins = tmp_path / "modules"
+        shutil.copytree(Path(build.__file__).parent / "modules", pins)
+        go_mod = pins / "kubernetes-1.35" / "go.mod"
+        go_mod.write_text(go_mod.read_text().replace("v1.35.4", "v1.35.5"))
+
+        assert build.folder(pins) == build.folder()
+        assert build.folder(pins, kubernetes="1.35") != build.folder(kubernetes="1.35")
+
+    def test_a_version_that_there_is_not_is_bad_usage_even_where_building_is_optional(self) -> None:
+        done = run_build("--optional", "etcd", FAIRLEAD_KUBERNETES="1.20")
+
+        assert done.returncode == 2
+        assert "FAIRLEAD_KUBERNETES is 1.20, which cannot be built: use 1.35, 1.36 or 1.37" in done.stderr
+
+
 class TestAssets:
     """``KUBEBUILDER_ASSETS`` overrides what we would build."""
 

@@ -21,6 +21,7 @@ from fairlead.rig import build
 from fairlead.rig.controlplane import ControlPlane
 from fairlead.rig.processes import wait_until
 from support.rig import programs
+from support.versions import POD_GROUPS, pod_groups_on
 
 pytestmark = pytest.mark.real
 
@@ -191,10 +192,10 @@ async def test_cancelled_half_way_it_leaves_nothing_behind() -> None:
 @pytest.mark.slow
 def test_gates_and_apis_that_are_off_by_default_can_be_switched_on() -> None:
     programs("etcd", "kube-apiserver", "kubectl")
-    with ControlPlane(
-        feature_gates={"GenericWorkload": True}, runtime_config={"scheduling.k8s.io/v1alpha2": True}
-    ) as plane:
-        resources = plane.api.get("/apis/scheduling.k8s.io/v1alpha2")["resources"]
+    if POD_GROUPS is None:
+        pytest.skip("this version of Kubernetes has no PodGroups")
+    with ControlPlane(**pod_groups_on()) as plane:
+        resources = plane.api.get(f"/apis/{POD_GROUPS}")["resources"]
 
     assert {"podgroups", "workloads"} <= {resource["name"] for resource in resources}
 

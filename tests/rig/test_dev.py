@@ -110,6 +110,7 @@ def test_without_one_status_fails_and_down_has_nothing_to_do(fairlead: Fairlead)
         (["--nodes", "1", "--nodes-file", "nodes.yaml"], "--nodes and --nodes-file: one or the other"),
         (["--nodes-file", "nodes.yaml"], "--nodes-file nodes.yaml: cannot be read: No such file"),
         (["--use-context", "--no-add-context"], "--use-context needs the context"),
+        (["--kubernetes", "1.20"], "'1.20' is not one of '1.35', '1.36', '1.37'"),
     ],
 )
 def test_bad_input_is_refused_before_anything_starts(

@@ -34,6 +34,7 @@ from fairlead.engine.snapshot.snapshot import KINDS
 from fairlead.kube.decode import decoder
 from fairlead.kube.resources import Resource, known
 from fairlead.policy.names import LEDGERS
+from fairlead.rig import build
 from fairlead.rig.arguments import KUBECTL_ENV
 from fairlead.rig.controlplane import ControlPlane
 from fairlead.rig.nodes import UNREADY_ANNOTATION, is_ready, node_object
@@ -42,6 +43,7 @@ from fairlead.world.kubelet import Pace
 from fairlead.world.world import World
 from support.pauses import pause
 from support.rig import programs
+from support.versions import MINOR
 from support.wire import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, PATIENCE_S, STRATEGIC_PATCH, Answer, Wire
 
 T = TypeVar("T")
@@ -82,6 +84,7 @@ class Host(ABC):
     """What serves the API; one for a whole test run."""
 
     name: str
+    kubernetes: str  # the minor version that it is of
     url: str
     kubeconfig: Path
     ca_pem: bytes
@@ -125,6 +128,7 @@ class RealHost(Host):
     """Kubernetes' own programs, with KWOK for kubelets."""
 
     name = "real"
+    kubernetes = MINOR
 
     def __init__(self) -> None:
         super().__init__()
@@ -189,6 +193,7 @@ class EmbeddedHost(Host):
     """Our own `world` on the wall clock, served over HTTP from a thread of its own."""
 
     name = "embedded"
+    kubernetes = build.DEFAULT  # whatever the real control plane is of
 
     def __init__(self, **shape: Any) -> None:
         """`shape` goes to the world: its node groups' autoscaler, say, or another pace."""

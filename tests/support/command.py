@@ -28,7 +28,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
@@ -165,10 +165,19 @@ def _forker() -> socket.socket:
 
 
 def _become_a_command(asked: socket.socket) -> None:
-    """Fork a process for each request until there are no more; only such a process returns."""
-    running: dict[int, tuple[int, socket.socket]] = {}  # by pidfd
+    """Fork a process for each request until there are no more; only such a process returns.
+
+    That one has ended is learnt from SIGCHLD: not every build of Python has `os.pidfd_open`.
+    """
+    running: dict[int, socket.socket] = {}  # by PID
+    ended, wakes = socket.socketpair()
+    ended.setblocking(False)
+    wakes.setblocking(False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wakes.fileno(), warn_on_full_buffer=False)
     with selectors.DefaultSelector() as watched:
         watched.register(asked, selectors.EVENT_READ)
+        watched.register(ended, selectors.EVENT_READ)
         while True:
             for key, _ in watched.select():
                 if key.fileobj is asked:
@@ -177,26 +186,28 @@ def _become_a_command(asked: socket.socket) -> None:
                         _end(running)
                     pid = os.fork()
                     if pid == 0:
-                        asked.close()
-                        for pidfd, (_, status) in running.items():
-                            os.close(pidfd)
-                            status.close()
+                        signal.set_wakeup_fd(-1)
+                        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                        for other in (asked, ended, wakes, *running.values()):
+                            other.close()
                         _take_on(json.loads(data), files)
                         return
                     for file in files[:_STREAMS]:
                         os.close(file)
-                    status = socket.socket(fileno=files[_STATUS])
-                    pidfd = os.pidfd_open(pid)
-                    running[pidfd] = pid, status
-                    watched.register(pidfd, selectors.EVENT_READ)
-                    _report(status, pid)
+                    running[pid] = socket.socket(fileno=files[_STATUS])
+                    _report(running[pid], pid)
                 else:
-                    pidfd = key.fd
-                    watched.unregister(pidfd)
-                    pid, status = running.pop(pidfd)
-                    _report(status, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-                    status.close()
-                    os.close(pidfd)
+                    ended.recv(1 << 12)
+                    for pid, code in _ended():
+                        with running.pop(pid) as status:
+                            _report(status, code)
+
+
+def _ended() -> Iterator[tuple[int, int]]:
+    """The processes that have ended since the last look, with their exit codes."""
+    with contextlib.suppress(ChildProcessError):
+        while (found := os.waitpid(-1, os.WNOHANG))[0]:
+            yield found[0], os.waitstatus_to_exitcode(found[1])
 
 
 def _received(asked: socket.socket) -> tuple[bytes, array.array[int]]:
@@ -213,8 +224,8 @@ def _report(status: socket.socket, number: int) -> None:
         status.send(str(number).encode())
 
 
-def _end(running: dict[int, tuple[int, socket.socket]]) -> None:
-    for pid, _ in running.values():
+def _end(running: Iterable[int]) -> None:
+    for pid in running:
         os.kill(pid, signal.SIGKILL)
     os._exit(0)
 

@@ -23,6 +23,7 @@ from support.examples import EXAMPLES
 from support.pauses import pause
 from support.rig import programs
 from support.scheduler import SchedulerProcess
+from support.versions import pod_groups_on
 from support.wire import PATIENCE_S
 
 Obj = dict[str, Any]
@@ -205,9 +206,10 @@ def shipped_on(
     with tempfile.TemporaryDirectory(prefix="fairlead-shipped-") as name:
         folder = Path(name)
         (folder / "policy.yaml").write_text(yaml.safe_dump(_POLICY))
+        switches = pod_groups_on()
         plane = ControlPlane(
-            feature_gates={"GenericWorkload": True} | ({} if watch_lists else {"WatchList": False}),
-            runtime_config={"scheduling.k8s.io/v1alpha2": True},
+            feature_gates=switches["feature_gates"] | ({} if watch_lists else {"WatchList": False}),
+            runtime_config=switches["runtime_config"],
             apiserver_args=[
                 f"--audit-policy-file={folder / 'policy.yaml'}",
                 f"--audit-log-path={folder / 'audit.log'}",

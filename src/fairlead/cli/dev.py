@@ -20,7 +20,7 @@ from fairlead.cli import user_kubeconfig
 from fairlead.cli.dev_nodes import equal_nodes, nodes_of
 from fairlead.errors import BadInput
 from fairlead.kube.quantity import QuantityError, nano
-from fairlead.rig import daemon
+from fairlead.rig import build, daemon
 
 _NODES = 5
 _MAX_NODES = 10_000
@@ -72,6 +72,14 @@ The context fairlead is added to your kubeconfig (the first file of $KUBECONFIG,
     "the API server calls Fairlead's webhook. karpenter: Karpenter adds simulated nodes.",
 )
 @click.option(
+    "--kubernetes",
+    type=click.Choice(list(build.RELEASES)),
+    default=build.DEFAULT,
+    envvar="FAIRLEAD_KUBERNETES",
+    show_default=True,
+    help="Minor version of Kubernetes.",
+)
+@click.option(
     "--kubeconfig",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
@@ -91,6 +99,7 @@ def up(
     cpu: str,
     memory: str,
     extras: str,
+    kubernetes: str,
     kubeconfig: Path | None,
     add_context: bool,
     use_context: bool,
@@ -117,10 +126,15 @@ def up(
     if held is None:
         began = time.monotonic()
         held = daemon.start(
-            _folder(), nodes=given, described=described, extras=wanted, say=lambda line: _say(f"  {line}")
+            _folder(),
+            nodes=given,
+            described=described,
+            extras=wanted,
+            kubernetes=kubernetes,
+            say=lambda line: _say(f"  {line}"),
         )
         _say(f"  ready after {time.monotonic() - began:.1f} s")
-    elif held.asked != daemon.asked_for(given, wanted):
+    elif (held.asked, held.kubernetes) != (daemon.asked_for(given, wanted), kubernetes):
         _say("It was running already, and was left as it is; `fairlead dev down` first to change it.")
     if kubeconfig is not None:
         kubeconfig.parent.mkdir(parents=True, exist_ok=True)
@@ -172,6 +186,7 @@ def status(output: str) -> None:
     else:
         rows = {
             "url": held.url,
+            "kubernetes": held.kubernetes,
             "kubeconfig": held.kubeconfig,
             "nodes": f"{held.nodes} {held.described}",
             "running for": f"{time.time() - held.since:.0f} s",

@@ -207,6 +207,13 @@ class SchedulingGroup(Object, frozen=True, gc=False):
     pod_group_name: str = ""
 
 
+class WorkloadRef(Object, frozen=True, gc=False):
+    """How Kubernetes 1.35, and no other version, has a pod name its gang: a pod group within a Workload."""
+
+    name: str = ""
+    pod_group: str = ""
+
+
 class PodOS(Object, frozen=True, gc=False):
     """The operating system the pod is for."""
 
@@ -233,6 +240,7 @@ class PodSpec(Object, frozen=True, gc=False):
     scheduling_gates: tuple[SchedulingGate, ...] = ()
     resource_claims: tuple[PodResourceClaim, ...] = ()
     scheduling_group: SchedulingGroup | None = None
+    workload_ref: WorkloadRef | None = None
     os: PodOS | None = None
     host_network: bool = False
     host_users: bool | None = None

@@ -104,6 +104,15 @@ def scheduler_config(kubeconfig: Path, *, qps: float, burst: int) -> dict[str, A
     }
 
 
+def stages(folder: Path, release: str) -> list[Path]:
+    """The stages shipped here, written to `folder`: kubelets of that release of Kubernetes."""
+    folder.mkdir(exist_ok=True)
+    written = [folder / shipped.name for shipped in sorted(_STAGES.glob("*.yaml"))]
+    for stage in written:
+        stage.write_text((_STAGES / stage.name).read_text().replace('"KUBERNETES"', f'"{release}"'))
+    return written
+
+
 def registration_stages() -> list[dict[str, Any]]:
     """The stages in which an autoscaler's node gets its hostname label and then loses its start-up taint."""
     every = yaml.safe_load_all((_STAGES / "node.yaml").read_text())
@@ -111,10 +120,10 @@ def registration_stages() -> list[dict[str, Any]]:
 
 
 def kwok(kubeconfig: Path, stages: Sequence[Path], port: int) -> list[str]:
-    """KWOK for annotated nodes; it refuses to run without stages, so there are always some."""
+    """KWOK for annotated nodes; it refuses to run without stages."""
     return [
         f"--kubeconfig={kubeconfig}",
-        *(f"--config={stage}" for stage in stages or sorted(_STAGES.glob("*.yaml"))),
+        *(f"--config={stage}" for stage in stages),
         f"--manage-nodes-with-annotation-selector={KWOK_ANNOTATION}=fake",
         f"--cidr={_PODS}",
         f"--node-ip={_NODE_ADDRESS}",

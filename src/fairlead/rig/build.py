@@ -6,6 +6,10 @@ go.mod and go.sum, the build flags and the platform. The compiler's version is l
 pinned sources decide how a control plane behaves, and a newer compiler is no reason for a ten-minute
 build. Importing this module and finding everything built starts no process: a no-op stays instant.
 
+``FAIRLEAD_KUBERNETES=1.35`` asks for Kubernetes' own programs of another minor version. They have a folder
+of their own, whose name is a hash of their own pins, so switching between versions builds nothing twice;
+etcd, KWOK, Karpenter and Helm are the same for all.
+
 ``KUBEBUILDER_ASSETS`` names a folder whose programs are used instead of ours; what it lacks is built.
 """
 
@@ -21,17 +25,21 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fairlead.errors import RigError
 from fairlead.rig.toolchain import cache_root, environment, find_go, wanted_version
 
-KUBERNETES = "v1.36.4"
+RELEASES = {"1.35": "v1.35.4", "1.36": "v1.36.4", "1.37": "v1.37.1"}
+"""The supported minor versions of Kubernetes, oldest first, and the release of each that is built."""
+DEFAULT = "1.36"
+"""The version that tests run on, and whose verdicts and words the engine gives."""
 
 _MODULES = Path(__file__).parent / "modules"
+_KUBERNETES = "kubernetes"
 _HEARTBEAT_S = 15.0
 _CRDS = "karpenter-crds"
 
@@ -50,15 +58,16 @@ class _Program:
         return [*verb, "-trimpath", "-buildvcs=false", "-ldflags", self.ldflags, "-o", str(out), self.package]
 
 
-# Without these a program reports v0.0.0, and clients that compare versions misbehave.
-_KUBE_LDFLAGS = (
-    f"-s -w -X k8s.io/component-base/version.gitVersion={KUBERNETES}"
-    f" -X k8s.io/client-go/pkg/version.gitVersion={KUBERNETES}"
-)
+def _kube_ldflags(release: str) -> str:
+    """Without these a program reports v0.0.0, and clients that compare versions misbehave."""
+    return (
+        f"-s -w -X k8s.io/component-base/version.gitVersion={release}"
+        f" -X k8s.io/client-go/pkg/version.gitVersion={release}"
+    )
 
 
 def _kube(name: str) -> _Program:
-    return _Program("kubernetes", f"k8s.io/kubernetes/cmd/{name}", _KUBE_LDFLAGS)
+    return _Program(_KUBERNETES, f"k8s.io/kubernetes/cmd/{name}", _kube_ldflags(RELEASES[DEFAULT]))
 
 
 PROGRAMS: dict[str, _Program] = {
@@ -72,18 +81,32 @@ PROGRAMS: dict[str, _Program] = {
     "helm": _Program("helm", "helm.sh/helm/v4/cmd/helm"),
 }
 ON_REQUEST: dict[str, _Program] = {
-    "e2e.test": _Program("kubernetes", "k8s.io/kubernetes/test/e2e", _KUBE_LDFLAGS, is_test=True),
+    "e2e.test": _Program(
+        _KUBERNETES, "k8s.io/kubernetes/test/e2e", _kube_ldflags(RELEASES[DEFAULT]), is_test=True
+    ),
 }
 _ALL = PROGRAMS | ON_REQUEST
 
 
-def folder(modules: Path = _MODULES) -> Path:
-    """The cache folder of the pins in `modules`; it may not exist yet."""
+def version() -> str:
+    """The minor version of Kubernetes that ``FAIRLEAD_KUBERNETES`` asks for, else the default."""
+    wanted = os.environ.get("FAIRLEAD_KUBERNETES") or DEFAULT
+    if wanted not in RELEASES:
+        raise RigError(f"FAIRLEAD_KUBERNETES is {wanted}, which cannot be built: use {_either(RELEASES)}")
+    return wanted
+
+
+def folder(modules: Path = _MODULES, *, kubernetes: str = DEFAULT) -> Path:
+    """The cache folder of the pins in `modules`; it may not exist yet.
+
+    That of the default version has everything, that of another only what differs.
+    """
+    programs = _ALL if kubernetes == DEFAULT else _of_version(kubernetes)
     digest = hashlib.sha256()
-    for module in sorted({program.module for program in _ALL.values()}):
+    for module in sorted({program.module for program in programs.values()}):
         for name in ("go.mod", "go.sum"):
             digest.update(f"{module}/{name}\0".encode() + (modules / module / name).read_bytes() + b"\0")
-    for name, program in sorted(_ALL.items()):
+    for name, program in sorted(programs.items()):
         digest.update(f"{name}\0{program.arguments(Path(name))}\0".encode())
     digest.update(f"{platform.system()}\0{platform.machine()}".encode())
     return cache_root() / "controlplane" / digest.hexdigest()[:16]
@@ -95,9 +118,12 @@ def binary(name: str) -> Path:
         raise RigError(f"{name} is no program of the control plane; there are {', '.join(_ALL)}")
     if (asset := _asset(name)) is not None:
         return asset
-    path = folder() / name
+    program, home = _ALL[name], folder()
+    if (wanted := version()) != DEFAULT and name in (others := _of_version(wanted)):
+        program, home = others[name], folder(kubernetes=wanted)
+    path = home / name
     if not path.exists():
-        _build(name, path)
+        _build(name, program, path)
     return path
 
 
@@ -138,7 +164,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m fairlead.rig.build",
         description="Build the real control plane's programs into a cache; prints the folder last.",
-        epilog="example: python -m fairlead.rig.build etcd kube-apiserver kubectl",
+        epilog="example: python -m fairlead.rig.build etcd kube-apiserver kubectl. FAIRLEAD_KUBERNETES names "
+        f"another version of Kubernetes: {_either(RELEASES)}.",
     )
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help=f"{', '.join(PROGRAMS)}; {', '.join(ON_REQUEST)}"
@@ -152,6 +179,10 @@ def main(arguments: list[str] | None = None) -> int:
     for name in options.names:
         if name not in _ALL:
             parser.error(f"{name} is no program of the control plane; there are {', '.join(_ALL)}")
+    try:
+        wanted = version()
+    except RigError as error:
+        parser.error(str(error))
     names = options.names or list(PROGRAMS)
     try:
         paths = [binary(name) for name in names]
@@ -164,7 +195,7 @@ def main(arguments: list[str] | None = None) -> int:
         _say("tests on the real control plane will be skipped")
         paths = []
     parents = {path.parent for path in paths}
-    print(parents.pop() if len(parents) == 1 else folder())  # noqa: T201 (the folder is this program's output)
+    print(parents.pop() if len(parents) == 1 else folder(kubernetes=wanted))  # noqa: T201 (the folder is this program's output)
     return 0
 
 
@@ -178,8 +209,27 @@ def _asset(name: str) -> Path | None:
     return path if path.exists() else None
 
 
-def _build(name: str, path: Path) -> None:
-    program = _ALL[name]
+def _of_version(kubernetes: str) -> dict[str, _Program]:
+    """Kubernetes' own programs of a version other than the default; the specs are the default's only."""
+    module, ldflags = f"{_KUBERNETES}-{kubernetes}", _kube_ldflags(RELEASES[kubernetes])
+    return {
+        name: replace(program, module=module, ldflags=ldflags)
+        for name, program in PROGRAMS.items()
+        if program.module == _KUBERNETES
+    }
+
+
+def _either(names: Iterable[str]) -> str:
+    """The names in one phrase.
+
+    >>> _either(["1.35", "1.36", "1.37"])
+    '1.35, 1.36 or 1.37'
+    """
+    *rest, last = names
+    return f"{', '.join(rest)} or {last}"
+
+
+def _build(name: str, program: _Program, path: Path) -> None:
     with _locked(path, name):
         if path.exists():  # built by the one we waited for
             return

@@ -208,12 +208,13 @@ class ControlPlane:
         """
         binary = build.binary("kwok")
         kubeconfig = self.kubeconfig_for("fairlead-kwok", ["system:masters"])
+        played = stages or command.stages(self.folder / "stages", self.api.get("/version")["gitVersion"])
 
         def run(ports: list[int]) -> Program:
             return self._launcher.run(
                 "kwok",
                 binary,
-                *command.kwok(kubeconfig, stages, ports[0]),
+                *command.kwok(kubeconfig, played, ports[0]),
                 ready=lambda: answers(ports[0], "/readyz"),
             )
 

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from fairlead.errors import FairleadError, RigError
+from fairlead.rig import build
 
 OPTIONAL = ("scheduler", "extender", "webhook", "karpenter")
 
@@ -49,6 +50,7 @@ class RunningPlane:
     """Changes with what was asked for, nodes or extras."""
     programs: dict[str, int]
     since: float
+    kubernetes: str = build.DEFAULT
 
 
 def asked_for(nodes: Sequence[dict[str, Any]], extras: Sequence[str]) -> str:
@@ -73,6 +75,7 @@ def start(
     nodes: Sequence[dict[str, Any]],
     described: str,
     extras: Sequence[str],
+    kubernetes: str = build.DEFAULT,
     say: Callable[[str], None],
 ) -> RunningPlane:
     """Start one with these nodes, `described` for a reader, and return when it is ready.
@@ -93,6 +96,7 @@ def start(
             stdout=out,
             stderr=out,
             start_new_session=True,
+            env={**os.environ, "FAIRLEAD_KUBERNETES": kubernetes},
         )
     last = "it said nothing"
     deadline = time.monotonic() + _STARTING_S
@@ -170,7 +174,6 @@ def _locked(folder: Path) -> Iterator[TextIO]:
 
 
 def _hold(folder: Path, *, described: str, extras: tuple[str, ...]) -> None:
-    from fairlead.rig import build
     from fairlead.rig.components import extender_config
     from fairlead.rig.controlplane import ControlPlane
 
@@ -220,6 +223,7 @@ def _hold(folder: Path, *, described: str, extras: tuple[str, ...]) -> None:
                     asked=asked_for(nodes, extras),
                     programs={name: program.pid for name, program in plane.programs.items()},
                     since=time.time(),
+                    kubernetes=build.version(),
                 )
                 unfinished = folder / "state.json.new"
                 unfinished.write_text(json.dumps(asdict(held), indent=1))

@@ -145,6 +145,13 @@ def test_dynamic_resource_claims_are_refused_loudly() -> None:
     assert "does not support dynamic resource claims (gpu)" in found
 
 
+def test_a_gang_as_only_kubernetes_1_35_declares_it_is_refused_loudly() -> None:
+    asking = pod("a", workloadRef={"name": "training", "podGroup": "workers"})
+    found = message([node("n1")], asking)
+    assert found is not None
+    assert "does not support workloadRef (training)" in found
+
+
 def test_resources_behind_a_device_class_are_refused_loudly() -> None:
     device = {
         "kind": "DeviceClass",

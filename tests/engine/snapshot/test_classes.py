@@ -47,6 +47,7 @@ def test_name_uid_priority_and_image_make_no_difference() -> None:
         {"hostNetwork": True, "hostUsers": False},
         {"annotations": {"fairlead.dev/capacity": "exclusive"}},
         {"resourceClaims": [{"name": "gpu", "resourceClaimName": "g"}]},
+        {"workloadRef": {"name": "training", "podGroup": "workers"}},
     ],
     ids=lambda difference: next(iter(difference)),
 )

@@ -162,6 +162,7 @@ class TierFit:
             or any(volume != Volume(name=volume.name) for volume in spec.volumes)
             or any(port.host_port for each in spec.containers for port in each.ports)
             or spec.resource_claims
+            or spec.workload_ref
         )
 
 

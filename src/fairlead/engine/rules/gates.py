@@ -18,7 +18,11 @@ def reject_gated(snapshot: Snapshot, cls: PodClass) -> Rejection | None:
 
 
 def reject_unsupported(snapshot: Snapshot, cls: PodClass) -> Rejection | None:
-    """Dynamic resources are refused loudly rather than placed wrongly."""
+    """Dynamic resources and the gangs of Kubernetes 1.35 are refused loudly rather than placed wrongly."""
+    workload = cls.facts.spec.workload_ref
+    if workload is not None:
+        words = f"Fairlead does not support workloadRef ({workload.name}); declare the gang in another way"
+        return Rejection("GangScheduling", words, own=True)
     claims = cls.facts.spec.resource_claims
     if claims:
         names = ", ".join(claim.name for claim in claims)

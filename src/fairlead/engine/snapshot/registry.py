@@ -249,7 +249,14 @@ class Classes:
             loose=loose,
             demands=_demands(terms, constraints),
             # Whether it could be refused outright, before nodes are looked at.
-            deniable=bool(facts.gates or facts.volumes or spec.resource_claims or spec.affinity or loose),
+            deniable=bool(
+                facts.gates
+                or facts.volumes
+                or spec.resource_claims
+                or spec.workload_ref
+                or spec.affinity
+                or loose
+            ),
             carries=tuple(self._carry(term) for term in terms if equality(term.target.selector) is not None),
             carriers=self.placed_terms.carriers(namespace, like, carried) if carried else None,
             placed_terms=self.placed_terms,

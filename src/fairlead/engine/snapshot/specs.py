@@ -80,6 +80,7 @@ class SpecFacts:
                     spec.topology_spread_constraints,
                     self.volumes,
                     spec.resource_claims,
+                    spec.workload_ref,
                 )
             ),
         )
