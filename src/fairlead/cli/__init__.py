@@ -66,6 +66,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "install": ("fairlead.cli.installation.install", "Install Fairlead on a cluster."),
     "upgrade": ("fairlead.cli.installation.upgrade", "Upgrade an installation, or change its values."),
     "uninstall": ("fairlead.cli.installation.uninstall", "Take Fairlead off a cluster; policies stay."),
+    "whatif": ("fairlead.cli.whatif", "Show what would happen to a cluster if something were done to it."),
     "demo": ("fairlead.cli.demo", "Show the scheduler at work on an embedded cluster."),
 }
 

@@ -54,8 +54,8 @@ class World:
     leaves node groups at their desired size; `account` is the AWS account behind them, where one is: all
     that the autoscaler then knows of a group without nodes. `pace` says how fast pods start and stop,
     `notice` how early spot nodes get their notice, `node_grace` how long a silent node is believed in.
-    `extender` is asked by the scheduler. Two worlds that are given the same things in the same order go
-    through the same history, byte for byte.
+    `extender` is asked by the scheduler; `store` has objects already, of a cluster that goes on here. Two
+    worlds that are given the same things in the same order go through the same history, byte for byte.
     """
 
     def __init__(
@@ -75,10 +75,11 @@ class World:
         ids: IdSource | None = None,
         hooks: Iterable[Hook] = (),
         extender: Extender | None = None,
+        store: Store | None = None,
     ) -> None:
         self.clock: Clock = clock or VirtualClock()
         virtual = isinstance(self.clock, VirtualClock)
-        self.store = Store()
+        self.store = store or Store()
         self.api = Api(self.store, self.clock, ids or (CountedIds() if virtual else RandomIds()), hooks=hooks)
         self.mirror = Mirror(self.store)
         self.kubelet = Kubelet(pace, leases=not virtual)

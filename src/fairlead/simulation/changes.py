@@ -1,0 +1,292 @@
+"""What is done to a copy of a cluster before it goes on: each change as it is written on the command line.
+
+A change is made at once and in order; what follows from it follows in virtual time. A node that is removed
+or lost is gone as a cloud takes machines away: its Node object goes at once, and nothing was moved before. A
+lost tier or zone brings no new nodes either: groups whose nodes would be in it cannot have any.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fairlead.engine.ask.capacity import ZONE, group_of
+from fairlead.errors import ApiError, BadInput
+from fairlead.kube.decode import convert
+from fairlead.kube.node import Node
+from fairlead.nodegroups import GROUP_LABEL, node_of, template_of
+from fairlead.policy.tiers.tier_nodes import TierNodes
+from fairlead.simulation.cluster_copy import ClusterCopy
+from fairlead.simulation.contents import Obj
+from fairlead.simulation.drain import Drain
+from fairlead.world.api import DeleteOptions, Options
+
+_HOSTNAME = "kubernetes.io/hostname"
+_SCALED = ("Deployment", "StatefulSet", "ReplicaSet")
+_MANAGER = Options(field_manager="whatif", force=True)
+# A node's own, which another node of its kind does not have.
+_OWN_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "ToBeDeletedByClusterAutoscaler")
+
+
+class Change(ABC):
+    """One change. `apply` raises BadInput where it cannot be made, with what there is instead."""
+
+    @abstractmethod
+    def apply(self, copy: ClusterCopy) -> None:
+        """Make it."""
+
+    @property
+    @abstractmethod
+    def text(self) -> str:
+        """The change in words: ``3 nodes of large more``."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddNodes(Change):
+    """More nodes of a group: as the group's template says or, without one, like a node that is there."""
+
+    group: str
+    number: int
+
+    @property
+    def text(self) -> str:
+        """See `Change`."""
+        return f"add {self.number} {'node' if self.number == 1 else 'nodes'} of {self.group}"
+
+    def apply(self, copy: ClusterCopy) -> None:
+        """See `Change`."""
+        known = {one.name: one for one in copy.contents.groups}
+        group = known.get(self.group)
+        if group is not None:
+            make: Callable[[str, int], Obj] = lambda name, number: node_of(group, name, number)  # noqa: E731
+        else:
+            there = {group_of(convert(one, Node)): one for one in reversed(copy.nodes())}
+            pattern = there.get(self.group)
+            if pattern is None:
+                names = sorted({*known, *filter(None, there)})
+                raise BadInput(
+                    f"add nodes: there is no node group {self.group!r}; "
+                    + (f"there are {', '.join(names)}" if names else "no node says which group it is of")
+                )
+            make = lambda name, _: _like(pattern, name)  # noqa: E731
+        taken = {one["metadata"]["name"] for one in copy.nodes()}
+        number = 0
+        for _ in range(self.number):
+            while (name := f"{self.group}-added-{number}") in taken:
+                number += 1
+            taken.add(name)
+            copy.create(make(name, number))
+        if group is not None:
+            pools = copy.world.pools
+            pools.set_target(self.group, pools.target(self.group) + self.number)
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveNode(Change):
+    """A machine is gone."""
+
+    node: str
+
+    @property
+    def text(self) -> str:
+        """See `Change`."""
+        return f"remove node {self.node}"
+
+    def apply(self, copy: ClusterCopy) -> None:
+        """See `Change`."""
+        _named(copy, self.node)
+        _remove(copy, [self.node])
+
+
+@dataclass(frozen=True, slots=True)
+class DrainNode(Change):
+    """A node is cordoned, and its pods are evicted as budgets allow it."""
+
+    node: str
+
+    @property
+    def text(self) -> str:
+        """See `Change`."""
+        return f"drain node {self.node}"
+
+    def apply(self, copy: ClusterCopy) -> None:
+        """See `Change`."""
+        _named(copy, self.node)
+        copy.world.patch("Node", self.node, {"spec": {"unschedulable": True}})
+        copy.drains.append(Drain(copy.world, self.node))
+
+
+@dataclass(frozen=True, slots=True)
+class LoseTier(Change):
+    """Every node of a tier is gone, and no new one can be had. `tier` may be ``policy/tier``."""
+
+    tier: str
+
+    @property
+    def text(self) -> str:
+        """See `Change`."""
+        return f"lose tier {self.tier}"
+
+    def apply(self, copy: ClusterCopy) -> None:
+        """See `Change`."""
+        policy_name, _, tier = self.tier.rpartition("/")
+        chosen = [
+            one
+            for one in copy.policies
+            if policy_name in ("", one.name) and tier in [each.name for each in one.spec.tiers]
+        ]
+        if not chosen:
+            names = sorted({f"{one.name}/{each.name}" for one in copy.policies for each in one.spec.tiers})
+            there = f"there are {', '.join(names)}" if names else "there is no placement policy"
+            raise BadInput(f"lose tier: no policy has a tier {self.tier!r}; {there}")
+        nodes = [convert(one, Node) for one in copy.nodes()]
+        templates = [template_of(group, group.name) for group in copy.contents.groups]
+        lost: dict[str, None] = {}
+        for policy in chosen:
+            number = [one.name for one in policy.spec.tiers].index(tier)
+            lost |= dict.fromkeys(TierNodes(policy, [*nodes, *templates]).names[number])
+        for group in copy.contents.groups:
+            if group.name in lost:
+                copy.world.pools.set_supply(group.name, 0)
+        _remove(copy, [one.metadata.name for one in nodes if one.metadata.name in lost])
+
+
+@dataclass(frozen=True, slots=True)
+class LoseZone(Change):
+    """Every node of a zone is gone; groups that have nodes there alone get no new ones."""
+
+    zone: str
+
+    @property
+    def text(self) -> str:
+        """See `Change`."""
+        return f"lose zone {self.zone}"
+
+    def apply(self, copy: ClusterCopy) -> None:
+        """See `Change`."""
+        zones: dict[str, list[str]] = {}
+        for one in copy.nodes():
+            zone = (one["metadata"].get("labels") or {}).get(ZONE, "")
+            zones.setdefault(zone, []).append(one["metadata"]["name"])
+        for group in copy.contents.groups:
+            if set(group.zones) == {self.zone}:
+                copy.world.pools.set_supply(group.name, 0)
+        if self.zone not in zones:
+            names = ", ".join(sorted(filter(None, zones)))
+            there = f"there are {names}" if names else "no node says which zone it is in"
+            raise BadInput(f"lose zone: there is no zone {self.zone!r}; {there}")
+        _remove(copy, zones[self.zone])
+
+
+@dataclass(frozen=True, slots=True)
+class Scale(Change):
+    """Another number of replicas for a workload; `kind` "" is whichever there is of that name."""
+
+    namespace: str
+    kind: str
+    name: str
+    replicas: int
+
+    @property
+    def text(self) -> str:
+        """See `Change`."""
+        return f"scale {self.namespace}/{self.name} to {self.replicas}"
+
+    def apply(self, copy: ClusterCopy) -> None:
+        """See `Change`."""
+        for kind in _SCALED:
+            if self.kind.lower() in ("", kind.lower()) and copy.find(kind, self.namespace, self.name):
+                copy.world.patch(kind, self.name, {"spec": {"replicas": self.replicas}}, self.namespace)
+                return
+        wanted = self.kind or "Deployment, StatefulSet or ReplicaSet"
+        raise BadInput(f"scale: there is no {wanted} {self.name} in namespace {self.namespace}")
+
+
+@dataclass(frozen=True, slots=True)
+class Apply(Change):
+    """Objects as ``kubectl apply`` takes them; `source` is the file that they are from."""
+
+    source: str
+    objects: Sequence[Obj]
+
+    @property
+    def text(self) -> str:
+        """See `Change`."""
+        return f"apply {self.source}"
+
+    def apply(self, copy: ClusterCopy) -> None:
+        """See `Change`."""
+        for item in self.objects:
+            copy.apply(item, _MANAGER)
+
+
+@dataclass(frozen=True, slots=True)
+class Delete(Change):
+    """An object is deleted, and what it owns with it."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    @property
+    def text(self) -> str:
+        """See `Change`."""
+        return f"delete {self.kind} {self.namespace}/{self.name}"
+
+    def apply(self, copy: ClusterCopy) -> None:
+        """See `Change`."""
+        for served in copy.world.api.registry:
+            resource = served.resource
+            if self.kind.lower() not in (resource.kind.lower(), resource.plural):
+                continue
+            namespace = self.namespace if resource.namespaced else ""
+            if copy.world.store.get(resource, namespace, self.name) is None:
+                continue
+            options = DeleteOptions(propagation="Background")
+            try:
+                copy.world.api.delete(resource, self.name, namespace, options)
+            except ApiError as error:
+                raise BadInput(f"{self.text}: {error}") from error
+            return
+        raise BadInput(f"delete: there is no {self.kind} {self.name} in namespace {self.namespace}")
+
+
+def apply_all(copy: ClusterCopy, changes: Iterable[Change]) -> None:
+    """Make changes, in order."""
+    for change in changes:
+        change.apply(copy)
+
+
+def _named(copy: ClusterCopy, node: str) -> None:
+    if copy.find("Node", "", node) is None:
+        raise BadInput(f"there is no node {node!r}; `fairlead nodes` lists them")
+
+
+def _remove(copy: ClusterCopy, nodes: Iterable[str]) -> None:
+    pools = copy.world.pools
+    for name in nodes:
+        node = copy.find("Node", "", name)
+        assert node is not None
+        group = (node["metadata"].get("labels") or {}).get(GROUP_LABEL, "")
+        copy.world.remove_node(name)
+        if group in pools.groups:
+            # It is gone for good: whether another one is wanted is the autoscaler's question.
+            pools.set_target(group, pools.target(group) - 1)
+
+
+def _like(pattern: Obj, name: str) -> dict[str, Any]:
+    """Another node of the pattern's kind."""
+    meta, spec, status = pattern["metadata"], pattern.get("spec") or {}, pattern.get("status") or {}
+    labels = {**(meta.get("labels") or {})}
+    if _HOSTNAME in labels:
+        labels[_HOSTNAME] = name
+    taints = [one for one in spec.get("taints") or () if not one["key"].startswith(_OWN_TAINTS)]
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"taints": taints} if taints else {},
+        "status": {key: status[key] for key in ("capacity", "allocatable") if key in status},
+    }

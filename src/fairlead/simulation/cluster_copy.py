@@ -1,0 +1,286 @@
+"""A copy of a cluster that goes on in virtual time from the moment at which the cluster was read.
+
+Objects are put into the store of an embedded cluster as they were found, with their UIDs, status and times.
+The subtle thing is what was not read: the pods of an owner that the copy does not have would be collected as
+garbage, so references to it are taken off, and such a pod is recreated by nothing once it is gone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from msgspec.structs import replace
+
+from fairlead.engine.ask.capacity import group_of
+from fairlead.errors import ApiError, BadInput, BadObject
+from fairlead.kube.decode import convert
+from fairlead.kube.node import Node
+from fairlead.nodegroups import GROUP_LABEL, NodeGroup
+from fairlead.policy.names import POLICIES
+from fairlead.policy.rule.model import PlacementPolicy
+from fairlead.simulation.contents import EXTENDER, REBALANCER, SCHEDULER, WEBHOOK, Contents, Obj
+from fairlead.simulation.drain import Drain
+from fairlead.world.admission import AdmissionRequest
+from fairlead.world.api import Options
+from fairlead.world.autoscaler import Pacing
+from fairlead.world.clock import VirtualClock
+from fairlead.world.extender import Extender
+from fairlead.world.fairlead_scheduler import Fairlead
+from fairlead.world.ids import CountedIds
+from fairlead.world.objects import stamp
+from fairlead.world.placement import Placement
+from fairlead.world.schema.kinds import Strategy, strategy_of
+from fairlead.world.schema.resources import BUILTIN, NAMESPACES, Registry, Resource
+from fairlead.world.schema.shape import copy_json
+from fairlead.world.store import Change, Store
+from fairlead.world.world import World
+
+# Written all the time, by components that the copy does not need, or no part of what decides.
+_LEFT_OUT = frozenset(
+    {
+        "CustomResourceDefinition",
+        "Endpoints",
+        "EndpointSlice",
+        "Event",
+        "Lease",
+        "MutatingWebhookConfiguration",
+        "PlacementLedger",
+        POLICIES.kind,
+        "ValidatingWebhookConfiguration",
+    }
+)
+_NAMESPACE = strategy_of(next(one for one in BUILTIN if one.resource == NAMESPACES))
+# Changes of these alone do not keep a cluster from being quiet.
+_RESTLESS = frozenset({"Event", "Lease"})
+
+
+@dataclass(frozen=True, slots=True)
+class Quiet:
+    """How a copy came to rest: `after` that long nothing changed any more, or it still did at the limit."""
+
+    after: timedelta
+    reached: bool
+
+
+class ClusterCopy:
+    """See the module. Close it when it is done with.
+
+    Invariant: two copies of the same contents to which the same is done end alike, byte for byte.
+    """
+
+    def __init__(self, contents: Contents) -> None:
+        self.contents = contents
+        self.skipped: Counter[str] = Counter()
+        """Kinds of objects that the copy cannot have, and how many there were."""
+        self.policies: tuple[PlacementPolicy, ...] = contents.policies()
+        self.clock = VirtualClock(contents.at)
+        self.begin = contents.at
+        store = Store(history=0)
+        self._load(store, contents.objects)
+        components = contents.components
+        self.placement = Placement(self.policies) if self.policies else None
+        if self.placement is not None:
+            self.placement.active = REBALANCER in components
+        extender = Extender(self.placement) if self.placement is not None and EXTENDER in components else None
+        self.world = World(
+            clock=self.clock,
+            store=store,
+            groups=_with_nodes(contents.groups, store),
+            autoscaler=Pacing() if contents.groups else None,
+            ids=CountedIds("whatif"),
+            hooks=[self._admit] if self.placement is not None and WEBHOOK in components else [],
+            extender=extender,
+        )
+        self._nodes_as_found()
+        if self.placement is not None:
+            self.placement.attach(self.world.api, self.clock)
+        self.scheduler: Fairlead | None = None
+        if SCHEDULER in components:
+            marks = self.placement.marks if self.placement is not None else None
+            self.scheduler = Fairlead(self.world.api, self.clock, contents.settings, self.policies, marks)
+        self.drains: list[Drain] = []
+        self._changed_at = contents.at
+        self._stop = store.subscribe(self._changed)
+
+    # Doing things to it
+
+    def create(self, item: Obj) -> None:
+        """Create an object, as a user does."""
+        resource = self._resource(item)
+        with_namespace = _in_a_namespace(item, resource)
+        namespace = with_namespace["metadata"].get("namespace", "")
+        try:
+            self.world.api.create(resource, with_namespace, namespace)
+        except (ApiError, BadObject) as error:
+            raise BadInput(f"{called(item)}: {error}") from error
+
+    def apply(self, item: Obj, options: Options) -> None:
+        """Create or change an object, as ``kubectl apply`` does on the server's side."""
+        resource = self._resource(item)
+        whole = _in_a_namespace(item, resource)
+        meta = whole["metadata"]
+        try:
+            self.world.api.patch(
+                resource, meta["name"], whole, meta.get("namespace", ""), options, kind="apply"
+            )
+        except (ApiError, BadObject) as error:
+            raise BadInput(f"{called(item)}: {error}") from error
+
+    def find(self, kind: str, namespace: str, name: str) -> Obj | None:
+        """An object, or None."""
+        return self.world.runner.view.get(kind, namespace, name)
+
+    def nodes(self) -> list[Obj]:
+        """All nodes, by name."""
+        return self.world.all("Node")
+
+    # Time
+
+    def settle(self, quiet: timedelta, limit: timedelta) -> Quiet:
+        """Let things happen until nothing has changed for `quiet`, or until `limit` has passed."""
+        clock, runner = self.clock, self.world.runner
+        start = self._changed_at = clock.now()
+        end = start + limit
+        while True:
+            runner.drain()
+            rests_at, due = self._changed_at + quiet, clock.next_at()
+            if due is None or due > min(rests_at, end):
+                return Quiet(self._changed_at - start, rests_at <= end)
+            clock.step(end)
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self._stop()
+        for drain in self.drains:
+            drain.close()
+        if self.scheduler is not None:
+            self.scheduler.close()
+        if self.placement is not None:
+            self.placement.close()
+        self.world.close()
+
+    # Inside
+
+    def _load(self, store: Store, objects: Iterable[Obj]) -> None:
+        """Put the objects into the store; what never was in a cluster gets the defaults of one."""
+        registry = Registry()
+        there: list[tuple[Resource, Obj]] = []
+        namespaces: dict[str, None] = {}
+        for item in objects:
+            kind = item["kind"]
+            if kind in _LEFT_OUT:
+                continue
+            resource = registry.of_kind(item.get("apiVersion", "v1"), kind)
+            if resource is None:
+                self.skipped[kind] += 1
+                continue
+            found = _in_a_namespace(item, resource)
+            if not found["metadata"].get("uid"):
+                found = _as_if_stored(found, strategy_of(registry.served(resource)), stamp(self.begin))
+            if resource.namespaced:
+                namespaces[found["metadata"]["namespace"]] = None
+            there.append((resource, found))
+        known = {item["metadata"]["name"] for resource, item in there if resource == NAMESPACES}
+        for name in namespaces:
+            if name not in known:
+                made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+                there.append((NAMESPACES, _as_if_stored(made, _NAMESPACE, stamp(self.begin))))
+        uids = {item["metadata"]["uid"] for _, item in there}
+        for resource, item in there:
+            store.put(resource, _with_known_owners(item, uids))
+
+    def _nodes_as_found(self) -> None:
+        """Nodes that were not ready stay so: nothing tells that their machines will come back."""
+        for node in self.nodes():
+            name = node["metadata"]["name"]
+            for one in (node.get("status") or {}).get("conditions") or ():
+                if one["type"] == "Ready" and one["status"] == "Unknown":
+                    self.world.kubelet.kill(name, self.begin)
+                elif one["type"] == "Ready" and one["status"] == "False":
+                    self.world.kubelet.set_unready(name, one.get("message") or "it was not ready")
+
+    def _admit(self, request: AdmissionRequest) -> Obj | None:
+        assert self.placement is not None
+        return self.placement.admit(request)
+
+    def _resource(self, item: Mapping[str, Any]) -> Resource:
+        found = self.world.api.registry.of_kind(item.get("apiVersion", "v1"), item.get("kind", ""))
+        if found is None:
+            raise BadInput(f"{called(item)}: the copy of a cluster has no objects of this kind")
+        return found
+
+    def _changed(self, change: Change) -> None:
+        if change.resource.kind not in _RESTLESS:
+            self._changed_at = self.clock.now()
+
+
+def called(item: Mapping[str, Any]) -> str:
+    """How messages name an object: ``Deployment shop/web``."""
+    meta = item.get("metadata") or {}
+    name = meta.get("name") or "(no name)"
+    return f"{item.get('kind') or 'object'} " + (
+        f"{meta['namespace']}/{name}" if meta.get("namespace") else name
+    )
+
+
+def _in_a_namespace(item: Obj, resource: Resource) -> Obj:
+    """The object, to be changed by its new holder: without what only an API server's bookkeeping needs."""
+    meta = {key: value for key, value in item["metadata"].items() if key != "managedFields"}
+    if resource.namespaced:
+        meta.setdefault("namespace", "default")
+    return {**item, "metadata": meta}
+
+
+def _as_if_stored(item: Obj, strategy: Strategy, now: str) -> Obj:
+    """What a user wrote, with what an API server fills in."""
+    made: Obj = copy_json(item)
+    if item["kind"] in ("Node", "Pod"):
+        made = {"spec": {}, "status": {}, **made}
+    if item["kind"] == "Pod":
+        # State that was shortened for a report says nothing of images; nothing is decided by them either.
+        for one in (*made["spec"].get("initContainers", ()), *made["spec"].get("containers", ())):
+            one.setdefault("image", "not-said")
+    strategy.default(made)
+    meta = made["metadata"]
+    meta.setdefault("uid", f"{item['kind']}:{meta.get('namespace', '')}/{meta['name']}")
+    meta.setdefault("creationTimestamp", now)
+    return made
+
+
+def _with_known_owners(item: Obj, uids: set[str]) -> Obj:
+    owners = item["metadata"].get("ownerReferences")
+    if not owners:
+        return item
+    known = [one for one in owners if one["uid"] in uids]
+    if len(known) == len(owners):
+        return item
+    meta = {key: value for key, value in item["metadata"].items() if key != "ownerReferences"}
+    return {**item, "metadata": {**meta, "ownerReferences": known} if known else meta}
+
+
+def _with_nodes(groups: Iterable[NodeGroup], store: Store) -> list[NodeGroup]:
+    """The groups, each with as many nodes as the cluster has of it, which are made known as the group's."""
+    there: Counter[str] = Counter()
+    named = {group.name for group in groups}
+    for resource in store.resources():
+        if resource.kind != "Node":
+            continue
+        for item in store.list(resource):
+            group = group_of(convert(item, Node))
+            if group in named:
+                there[group] += 1
+                labels = {**(item["metadata"].get("labels") or {}), GROUP_LABEL: group}
+                store.put(resource, {**item, "metadata": {**item["metadata"], "labels": labels}})
+    return [
+        replace(
+            group,
+            desired=there[group.name],
+            max=max(group.max, there[group.name]),
+            min=min(group.min, there[group.name]),
+        )
+        for group in groups
+    ]

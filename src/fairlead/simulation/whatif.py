@@ -1,0 +1,117 @@
+"""What if: a cluster's copy left alone, and another to which something is done; both until nothing changes.
+
+The first tells what would happen anyway, so that the difference is the changes' own. Each way begins from the
+same contents, and nothing of one reaches the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from fairlead.engine.ask.cost import Price
+from fairlead.errors import BadInput
+from fairlead.simulation.changes import AddNodes, Change, apply_all
+from fairlead.simulation.cluster_copy import ClusterCopy
+from fairlead.simulation.contents import Contents, Obj
+from fairlead.simulation.outcome import Observer, Outcome, outcome
+
+QUIET = timedelta(minutes=15)
+"""Longer than all that waits by the clock: cool-downs, settling, back-off; doubled ones may take longer."""
+LIMIT = timedelta(hours=2)
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is to be tried: `policies` hold instead of those of their names, before the changes are made."""
+
+    changes: Sequence[Change] = ()
+    policies: Sequence[Obj] = ()
+    quiet: timedelta = QUIET
+    limit: timedelta = LIMIT
+    prices: Sequence[Price] = ()
+
+    @property
+    def texts(self) -> list[str]:
+        """What is done, in words."""
+        policies = [f"policy {one['metadata']['name']}" for one in self.policies]
+        return [*policies, *(one.text for one in self.changes)]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Both outcomes: as the cluster goes on by itself, and with the changes."""
+
+    without: Outcome
+    changed: Outcome
+    changes: tuple[str, ...]
+    skipped: dict[str, int]
+    """Kinds of objects that were left out of the copy, and how many."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "changes": list(self.changes),
+            "without": self.without.to_dict(),
+            "with": self.changed.to_dict(),
+            "skipped": self.skipped,
+        }
+
+
+def compare(contents: Contents, question: Question, say: Say = lambda _: None) -> Comparison:
+    """Both ways; `say` receives what is being done, for people who wait."""
+    say("the cluster as it is")
+    without, skipped = play(
+        contents, Question(quiet=question.quiet, limit=question.limit, prices=question.prices)
+    )
+    say("with the changes")
+    changed, _ = play(contents, question)
+    return Comparison(without, changed, tuple(question.texts), skipped)
+
+
+def play(contents: Contents, question: Question) -> tuple[Outcome, dict[str, int]]:
+    """One way: how it ends, and the kinds that were left out."""
+    given = contents.with_policies(question.policies) if question.policies else contents
+    copy = ClusterCopy(given)
+    try:
+        observer = Observer(copy)
+        apply_all(copy, question.changes)
+        quiet = copy.settle(question.quiet, question.limit)
+        found = outcome(copy, quiet, observer, question.prices)
+        observer.close()
+        return found, dict(sorted(copy.skipped.items()))
+    finally:
+        copy.close()
+
+
+def fewest_nodes(
+    contents: Contents, question: Question, group: str, most: int, say: Say = lambda _: None
+) -> int:
+    """The fewest nodes of a group that, added before the other changes, leave no pod pending.
+
+    Raises BadInput where `most` are not enough. More nodes of a group are taken never to hurt.
+    """
+
+    def pending(number: int) -> int:
+        say(f"{number} more of {group}")
+        added = [AddNodes(group, number)] if number else []
+        whole = Question(
+            [*added, *question.changes], question.policies, question.quiet, question.limit, question.prices
+        )
+        return play(contents, whole)[0].pending
+
+    if not pending(0):
+        return 0
+    low, high = 0, 1
+    while pending(high):
+        if high >= most:
+            raise BadInput(f"--min-nodes {group}: with {high} more nodes pods still wait")
+        low, high = high, min(2 * high, most)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if pending(middle) else (low, middle)
+    return high
