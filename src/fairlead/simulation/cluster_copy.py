@@ -31,6 +31,7 @@ from fairlead.world.clock import VirtualClock
 from fairlead.world.extender import Extender
 from fairlead.world.fairlead_scheduler import Fairlead
 from fairlead.world.ids import CountedIds
+from fairlead.world.kubelet import Pace
 from fairlead.world.objects import stamp
 from fairlead.world.placement import Placement
 from fairlead.world.schema.kinds import Strategy, strategy_of
@@ -54,6 +55,8 @@ _LEFT_OUT = frozenset(
     }
 )
 _NAMESPACE = strategy_of(next(one for one in BUILTIN if one.resource == NAMESPACES))
+# How long a job that runs will take is not known: it goes on.
+_PACE = Pace(job=timedelta(days=3650))
 # Changes of these alone do not keep a cluster from being quiet.
 _RESTLESS = frozenset({"Event", "Lease"})
 
@@ -90,6 +93,7 @@ class ClusterCopy:
             clock=self.clock,
             store=store,
             groups=_with_nodes(contents.groups, store),
+            pace=_PACE,
             autoscaler=Pacing() if contents.groups else None,
             ids=CountedIds("whatif"),
             hooks=[self._admit] if self.placement is not None and WEBHOOK in components else [],

@@ -96,7 +96,8 @@ class Observer:
 
     def _changed(self, change: Change) -> None:
         pod = change.object
-        if change.resource != PODS or not pod["spec"].get("nodeName") or finished(pod):
+        # What is collected with its node is marked as failed in the same write.
+        if change.resource != PODS or not pod["spec"].get("nodeName") or finished(change.old or pod):
             return
         uid = pod["metadata"]["uid"]
         if uid not in self.evicted and (_is_disrupted(pod) or self._lost_its_node(change)):

@@ -1,0 +1,312 @@
+"""What if: a cluster's copy goes on as the cluster itself would, and tells what the changes come to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairlead.errors import BadInput
+from fairlead.simulation.changes import (
+    AddNodes,
+    Apply,
+    Change,
+    Delete,
+    DrainNode,
+    LoseTier,
+    LoseZone,
+    RemoveNode,
+    Scale,
+)
+from fairlead.simulation.contents import EXTENDER, REBALANCER, SCHEDULER, WEBHOOK, Contents
+from fairlead.simulation.outcome import Outcome
+from fairlead.simulation.whatif import Question, compare, fewest_nodes, play
+from fairlead.world.world import World
+from support.manifests import budget, deployment, job, pod, stateful_set
+from support.worlds import Obj, asking, group, node, seconds
+
+ZONE = "topology.kubernetes.io/zone"
+DEFAULT = {"schedulerName": "default-scheduler"}
+SPOT_FIRST = {
+    "apiVersion": "fairlead.dev/v1alpha1",
+    "kind": "PlacementPolicy",
+    "metadata": {"name": "split"},
+    "spec": {
+        "match": {"namespaces": ["default"], "labels": {"app": "web"}},
+        "tiers": [
+            {"name": "spot", "nodes": {"tier": "spot"}, "volatile": True},
+            {"name": "on-demand", "nodes": {"tier": "on-demand"}, "min": "50%"},
+        ],
+    },
+}
+
+
+def contents(*objects: Obj, components: Sequence[str] = (), after: float = 30.0, **more: Any) -> Contents:
+    """A cluster in which these were created and came to rest, as an API server would list it."""
+    world = World()
+    for one in objects:
+        if one["kind"] != "PlacementPolicy":
+            world.create(one)
+    world.run_until(seconds(after))
+    found = [item for resource in world.store.resources() for item in world.store.list(resource)]
+    found += [one for one in objects if one["kind"] == "PlacementPolicy"]
+    at = world.clock.now()
+    world.close()
+    return Contents(tuple(found), at, components=frozenset(components), **more)
+
+
+def nodes(number: int, tier: str = "", zone: str = "", cpu: int = 4) -> list[Obj]:
+    labels = ({"tier": tier} if tier else {}) | ({ZONE: zone} if zone else {})
+    prefix = tier or zone or "n"
+    return [node(f"{prefix}{index}", cpu=cpu, labels=labels) for index in range(1, number + 1)]
+
+
+def web(replicas: int, cpu: str = "1", **spec: Any) -> Obj:
+    return deployment("web", replicas, pods=asking(cpu, **spec))
+
+
+def changed(cluster: Contents, *changes: Change, **more: Any) -> Outcome:
+    return play(cluster, Question(changes, **more))[0]
+
+
+def test_a_cluster_at_rest_stays_as_it_is() -> None:
+    cluster = contents(*nodes(2), web(4), stateful_set("db", 2, pods=asking("500m")))
+    found = changed(cluster)
+    assert (found.placed, found.pending, found.evicted, found.nodes) == (6, 0, 0, 2)
+    assert found.quiet.after == timedelta()
+    assert found.quiet.reached
+
+
+def test_pods_of_a_removed_node_are_evicted_and_placed_elsewhere() -> None:
+    cluster = contents(*nodes(3, cpu=2), web(6))
+    found = changed(cluster, RemoveNode("n2"))
+    assert found.evicted == 2
+    assert (found.placed, found.pending, found.nodes) == (4, 2, 2)
+    (reason,) = found.waiting
+    assert reason.text == "0/2 nodes are available: 2 Insufficient cpu."
+    (share,) = found.evicted_by
+    assert share.workload == "default/Deployment/web"
+    assert share.revision
+
+
+def test_changes_are_made_in_order() -> None:
+    cluster = contents(*nodes(1), web(2))
+    with pytest.raises(BadInput, match="there is no"):
+        changed(cluster, Delete("deployment", "default", "web"), Scale("default", "", "web", 3))
+    found = changed(cluster, Scale("default", "", "web", 3), Delete("deployment", "default", "web"))
+    assert found.placed == 0
+
+
+def test_a_drain_waits_for_budgets_and_says_what_it_could_not_evict() -> None:
+    cluster = contents(*nodes(2), web(2, "3"), budget("web", {"app": "web"}, minAvailable=2))
+    home = next(one for one in cluster.of_kind("Pod"))["spec"]["nodeName"]
+    found = changed(cluster, DrainNode(home))
+    assert found.evicted == 0
+    (why,) = found.refused.values()
+    assert "disruption budget" in why
+
+
+def test_a_drain_moves_all_but_daemons_once_there_is_room() -> None:
+    daemon = {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "agent", "namespace": "default"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "agent"}},
+            "template": {"metadata": {"labels": {"app": "agent"}}, "spec": asking("100m")},
+        },
+    }
+    cluster = contents(*nodes(2), web(3), daemon)
+    found = changed(cluster, DrainNode("n1"))
+    assert found.refused == {}
+    assert (found.placed, found.pending) == (5, 0)
+    assert {share.workload for share in found.evicted_by} == {"default/Deployment/web"}
+
+
+def test_a_higher_pod_that_is_applied_takes_the_place_of_lower_ones() -> None:
+    cluster = contents(*nodes(1), web(4))
+    high = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "high"},
+        "value": 1000,
+    }
+    more = pod("urgent", spec=asking("2", priorityClassName="high", **DEFAULT), namespace="default")
+    found = changed(cluster, Apply("urgent.yaml", [high, more]))
+    assert found.evicted == 2
+    assert (found.placed, found.pending) == (3, 2)
+
+
+def test_a_gang_of_ours_starts_whole_or_not_at_all() -> None:
+    gang = {"pod-group": "train", "pod-group-min-member": "3"}
+    members = [
+        pod(f"m{n}", spec=asking("3", schedulerName="fairlead"), namespace="default", annotations=gang)
+        for n in range(3)
+    ]
+    cluster = contents(*nodes(2), *members, components=[SCHEDULER])
+    assert (changed(cluster).placed, changed(cluster).pending) == (0, 3)
+    whole = changed(cluster, Apply("n3", [node("n3")]))
+    assert (whole.placed, whole.pending) == (3, 0)
+
+
+def test_without_our_scheduler_its_pods_stay_where_they_are() -> None:
+    cluster = contents(*nodes(1), pod("a", spec=asking("1", schedulerName="fairlead"), namespace="default"))
+    assert changed(cluster).pending == 1
+
+
+@pytest.mark.parametrize("component", [WEBHOOK, EXTENDER])
+def test_a_lost_tier_s_pods_go_to_the_next_one_and_count_by_tier(component: str) -> None:
+    both = [*nodes(2, "spot"), *nodes(2, "on-demand")]
+    cluster = contents(*both, SPOT_FIRST, components=[component, REBALANCER])
+    started = contents_after(cluster, web(4))
+    by_tier = {share.tier: count for share, count in changed(started).placed_by.items()}
+    assert by_tier == {"spot": 2, "on-demand": 2}
+    found = changed(started, LoseTier("split/spot"))
+    assert found.evicted == 2
+    assert {share.tier for share in found.evicted_by} == {"spot"}
+    assert {share.tier: count for share, count in found.placed_by.items()} == {"on-demand": 4}
+
+
+def contents_after(cluster: Contents, *objects: Obj) -> Contents:
+    """The contents of a copy to which objects were applied, once it is at rest."""
+    from fairlead.simulation.cluster_copy import ClusterCopy
+
+    copy = ClusterCopy(cluster)
+    for one in objects:
+        copy.create({**one, "metadata": {"namespace": "default", **one["metadata"]}})
+    copy.settle(timedelta(minutes=5), timedelta(hours=1))
+    store = copy.world.store
+    found = [item for resource in store.resources() for item in store.list(resource)]
+    at = copy.clock.now()
+    copy.close()
+    policies = cluster.of_kind("PlacementPolicy")
+    return Contents((*found, *policies), at, cluster.settings, cluster.components, cluster.groups)
+
+
+def test_a_policy_that_is_tried_holds_instead_of_the_one_of_its_name() -> None:
+    both = [*nodes(2, "spot"), *nodes(2, "on-demand")]
+    cluster = contents(*both, SPOT_FIRST, components=[WEBHOOK])
+    spec = {**SPOT_FIRST["spec"], "tiers": [{"name": "spot", "nodes": {"tier": "spot"}}]}  # type: ignore[dict-item]
+    found = changed(cluster, Apply("web", [web(4)]), policies=[{**SPOT_FIRST, "spec": spec}])
+    assert {share.tier: count for share, count in found.placed_by.items()} == {"spot": 4}
+
+
+def test_a_lost_zone_takes_its_nodes_alone() -> None:
+    cluster = contents(*nodes(2, zone="a"), *nodes(2, zone="b"), web(8))
+    found = changed(cluster, LoseZone("a"))
+    assert (found.nodes, found.evicted) == (2, 4)
+
+
+def test_nodes_are_added_like_those_that_are_there() -> None:
+    there = [node(f"large-{n}", labels={"eks.amazonaws.com/nodegroup": "large"}) for n in (1, 2)]
+    cluster = contents(*there, web(12))
+    found = changed(cluster, AddNodes("large", 1))
+    assert (found.nodes, found.placed, found.pending) == (3, 12, 0)
+
+
+def test_the_fewest_nodes_that_make_all_fit_are_found() -> None:
+    there = [node(f"large-{n}", labels={"eks.amazonaws.com/nodegroup": "large"}) for n in (1, 2)]
+    cluster = contents(*there, web(27))
+    assert fewest_nodes(cluster, Question(), "large", 100) == 5
+    assert changed(cluster, AddNodes("large", 4)).pending == 3
+    assert changed(cluster, AddNodes("large", 5)).pending == 0
+    with pytest.raises(BadInput, match="with 3 more nodes pods still wait"):
+        fewest_nodes(cluster, Question(), "large", 3)
+
+
+def test_an_autoscaler_brings_nodes_of_the_groups_that_are_known() -> None:
+    cluster = contents(*nodes(1), web(4), groups=(group("more", max=2),))
+    found = changed(cluster, Scale("default", "", "web", 8))
+    assert (found.nodes, found.placed, found.pending) == (2, 8, 0)
+    assert found.quiet.after >= timedelta(seconds=30), "a node takes its time to boot"
+
+
+def test_a_pod_whose_owner_was_not_read_is_kept_but_not_recreated() -> None:
+    cluster = contents(*nodes(2), web(2))
+    known = [one for one in cluster.objects if one["kind"] in ("Node", "Pod")]
+    alone = Contents(tuple(known), cluster.at)
+    assert changed(alone).placed == 2
+    home = next(one["spec"]["nodeName"] for one in known if one["kind"] == "Pod")
+    gone = changed(alone, RemoveNode(home))
+    assert gone.placed + gone.evicted == 2
+    assert gone.pending == 0
+
+
+def test_a_node_that_was_not_ready_stays_so() -> None:
+    cluster = contents(*nodes(2), web(2))
+    objects = []
+    ready = {"type": "Ready", "status": "False", "reason": "KubeletNotReady", "message": "no runtime"}
+    for one in cluster.objects:
+        is_first = one["kind"] == "Node" and one["metadata"]["name"] == "n1"
+        objects.append({**one, "status": {**one["status"], "conditions": [ready]}} if is_first else one)
+    found = changed(Contents(tuple(objects), cluster.at), Scale("default", "", "web", 8))
+    assert found.pending > 0
+
+
+def test_jobs_that_run_go_on_running() -> None:
+    work = job("batch", spec={"parallelism": 2, "completions": 2}, pods=asking("1", **DEFAULT))
+    cluster = contents(*nodes(1), work, after=4.0)
+    running = [one for one in cluster.of_kind("Pod") if one["status"]["phase"] == "Running"]
+    assert len(running) == 2
+    assert changed(cluster).placed == 2
+
+
+def test_the_difference_is_that_of_the_changes_alone() -> None:
+    """What would happen anyway is in both outcomes."""
+    cluster = contents(*nodes(2), web(4), after=0.0)
+    found = compare(cluster, Question([Scale("default", "", "web", 5)]))
+    assert (found.without.placed, found.changed.placed) == (4, 5)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (RemoveNode("nowhere"), "there is no node 'nowhere'"),
+        (DrainNode("nowhere"), "there is no node 'nowhere'"),
+        (AddNodes("large", 1), "there is no node group 'large'"),
+        (LoseTier("spot"), "there is no placement policy"),
+        (LoseZone("z"), "there is no zone 'z'; there are a"),
+        (Scale("default", "", "api", 1), "there is no Deployment, StatefulSet or ReplicaSet api"),
+        (Delete("deployment", "default", "api"), "there is no deployment api in namespace default"),
+        (Apply("f", [{"kind": "Rollout", "metadata": {"name": "x"}}]), "has no objects of this kind"),
+        (Apply("f", [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}}]), "Pod x: "),
+    ],
+)
+def test_a_change_that_cannot_be_made_says_what_there_is(change: Change, problem: str) -> None:
+    with pytest.raises(BadInput, match=problem):
+        changed(contents(*nodes(1, zone="a")), change)
+
+
+@settings(max_examples=15)
+@given(
+    sizes=st.lists(st.integers(1, 5), min_size=1, max_size=4),
+    replicas=st.lists(st.integers(0, 6), min_size=1, max_size=3),
+    removed=st.integers(0, 3),
+)
+def test_every_pod_is_counted_once_and_two_copies_end_alike(
+    sizes: list[int], replicas: list[int], removed: int
+) -> None:
+    machines = [node(f"n{number}", cpu=size) for number, size in enumerate(sizes)]
+    workloads = [deployment(f"w{number}", count, pods=asking("1")) for number, count in enumerate(replicas)]
+    cluster = contents(*machines, *workloads)
+    question = Question([RemoveNode(f"n{removed % len(sizes)}")])
+    found, again = play(cluster, question)[0], play(cluster, question)[0]
+    assert found.to_dict() == again.to_dict()
+    assert found.placed + found.pending == sum(replicas)
+    room = sum(sizes) - sizes[removed % len(sizes)]
+    assert found.placed == min(sum(replicas), room)
+    assert sum(found.placed_by.values()) == found.placed
+    assert sum(one.pods for one in found.waiting) == found.pending
+
+
+def test_what_was_read_is_never_changed() -> None:
+    import copy
+
+    cluster = contents(*nodes(2), web(3))
+    before = copy.deepcopy(cluster.objects)
+    changed(cluster, RemoveNode("n1"), Scale("default", "", "web", 9))
+    assert cluster.objects == before
