@@ -60,7 +60,7 @@ def _changes_option(flag: str, metavar: str, text: str) -> Callable[[Any], Any]:
     fairlead whatif --scale shop/web=40 --min-nodes large
     fairlead whatif --apply new.yaml --policy policy.yaml -o json
 
-    Changes are made at once, in the order in which they are given. The cluster is only read.
+    Changes are made in the order in which they are given, a second apart. The cluster is only read.
 
     Exits with 0, with 1 when the cluster cannot be asked, with 2 when the input cannot be used, with 3 when an
     --expect does not hold.

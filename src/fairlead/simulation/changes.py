@@ -1,7 +1,7 @@
 """What is done to a copy of a cluster before it goes on: each change as it is written on the command line.
 
-A change is made at once and in order; what follows from it follows in virtual time. A node that is removed
-or lost is gone as a cloud takes machines away: its Node object goes at once, and nothing was moved before. A
+Changes are made in order, a second apart; what follows from them follows in virtual time. Nodes that are added
+are ready at once. A node that is removed or lost is gone as a cloud takes machines away: its Node object goes at once, and nothing was moved before. A
 lost tier or zone brings no new nodes either: groups whose nodes would be in it cannot have any.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from fairlead.engine.ask.capacity import ZONE, group_of
@@ -253,9 +254,15 @@ class Delete(Change):
         raise BadInput(f"delete: there is no {self.kind} {self.name} in namespace {self.namespace}")
 
 
+APART = timedelta(seconds=1)
+"""Between two changes, as between two commands of a user: what the first one starts has begun by then."""
+
+
 def apply_all(copy: ClusterCopy, changes: Iterable[Change]) -> None:
-    """Make changes, in order."""
-    for change in changes:
+    """Make changes, in order, a second apart."""
+    for number, change in enumerate(changes):
+        if number:
+            copy.world.run_until(APART)
         change.apply(copy)
 
 

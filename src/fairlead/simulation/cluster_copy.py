@@ -183,7 +183,7 @@ class ClusterCopy:
                 self.skipped[kind] += 1
                 continue
             found = _in_a_namespace(item, resource)
-            if not found["metadata"].get("uid"):
+            if not found["metadata"].get("resourceVersion"):
                 found = _as_if_stored(found, strategy_of(registry.served(resource)), stamp(self.begin))
             if resource.namespaced:
                 namespaces[found["metadata"]["namespace"]] = None

@@ -1,0 +1,220 @@
+"""What is predicted is what then happens on a real control plane: counted by workload, revision and tier."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead.client.api import Client
+from fairlead.client.config import load
+from fairlead.client.connection import Connection
+from fairlead.engine.planning.settings import Settings
+from fairlead.feed.cluster_objects import read_objects
+from fairlead.rig import build
+from fairlead.rig.arguments import KUBECTL_ENV
+from fairlead.rig.controlplane import ControlPlane
+from fairlead.rig.nodes import ready_nodes
+from fairlead.rig.processes import wait_until
+from fairlead.simulation.changes import APART
+from fairlead.simulation.contents import REBALANCER, SCHEDULER, WEBHOOK, Contents, components_seen
+from fairlead.simulation.whatif import Question, play
+from support.balancer import Balancer
+from support.door import DoorProcess
+from support.foretold import KINDS, PRIORITIES, Case, apply, case, choose, observed, predicted
+from support.pauses import pause
+from support.rig import programs
+
+pytestmark = [pytest.mark.real, pytest.mark.slow]
+
+SEED = 7
+QUIET_S = 25.0
+# The controller manager collects pods of nodes that are gone after forty seconds, at its next look.
+AT_LEAST_S = 80.0
+AT_MOST_S = 400.0
+
+
+class Pods:
+    """Every state of every pod, from the start on."""
+
+    def __init__(self, plane: ControlPlane, file: Path) -> None:
+        self._file = file
+        self._out = file.open("wb")
+        kubectl = build.binary("kubectl")
+        env = {**os.environ, **KUBECTL_ENV, "KUBECONFIG": str(plane.kubeconfig)}
+        self._process = subprocess.Popen(
+            [kubectl, "get", "pods", "-A", "--watch", "--output-watch-events", "-o", "json"],
+            stdout=self._out,
+            env=env,
+        )
+
+    def events(self) -> list[dict[str, Any]]:
+        """All so far."""
+        decoder, text, at, found = json.JSONDecoder(), self._file.read_text(), 0, []
+        while at < len(text):
+            try:
+                event, at = decoder.raw_decode(text, at)
+            except ValueError:
+                break  # the last one is being written
+            found.append(event)
+            while at < len(text) and text[at].isspace():
+                at += 1
+        return found
+
+    def settle(self, at_least_s: float) -> float:
+        """Wait until nothing has changed for a while; the seconds that it took."""
+        began = changed = time.monotonic()
+        size = self._file.stat().st_size
+        while True:
+            pause(1.0)
+            now = time.monotonic()
+            if self._file.stat().st_size != size:
+                size, changed = self._file.stat().st_size, now
+            if now - began >= at_least_s and now - changed >= QUIET_S:
+                return now - began
+            assert now - began < AT_MOST_S, "the cluster never came to rest"
+
+    def close(self) -> None:
+        self._process.terminate()
+        self._process.wait()
+        self._out.close()
+
+
+@contextmanager
+def cluster(folder: Path) -> Iterator[tuple[ControlPlane, Pods]]:
+    """A control plane with all our components but the extender."""
+    programs("kube-scheduler", "kwok", "kubectl")
+    with ControlPlane() as plane:
+        plane.start_controller_manager()
+        plane.start_kwok()
+        plane.start_scheduler(qps=500)
+        for name, value in PRIORITIES.items():
+            body = {"metadata": {"name": name}, "value": value}
+            apply(plane, {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", **body}, "")
+        system = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fairlead-system"}}
+        apply(plane, system, "")
+        with Balancer() as balancer:
+            door = DoorProcess(
+                plane.kubeconfig,
+                "serve",
+                "--doors=scheduler,webhook,rebalance",
+                "--listen=127.0.0.1:0",
+                f"--url={balancer.url}",
+                "--register",
+            )
+            pods = Pods(plane, folder / "pods.json")
+            try:
+                (said,) = door.wait_for("listening")
+                balancer.ports.append(int(said["url"].rpartition(":")[2]))
+                door.wait_for("registered")
+                yield plane, pods
+            finally:
+                pods.close()
+                door.close()
+
+
+async def contents_of(plane: ControlPlane) -> Contents:
+    async with Connection(load(plane.kubeconfig)) as connection:
+        read = await read_objects(Client(connection))
+    assert read.unread == {}
+    at, settings = datetime.now(UTC), Settings()
+    objects = tuple(read.plain)
+    return Contents(objects, at, settings, components_seen(objects, at, settings))
+
+
+def begin(plane: ControlPlane, one: Case) -> None:
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": one.namespace}}
+    apply(plane, namespace, "")
+    for node in one.nodes:
+        apply(plane, node, "")
+    if one.policy is not None:
+        apply(plane, one.policy, "")
+
+
+def fill(plane: ControlPlane, one: Case) -> None:
+    for item in one.objects:
+        apply(plane, item, one.namespace)
+
+
+def do(plane: ControlPlane, one: Case) -> None:
+    for number, step in enumerate(one.steps):
+        if number:
+            time.sleep(APART.total_seconds())  # as far apart as they are in the prediction
+        step(plane)
+
+
+def test_what_is_predicted_happens(
+    tmp_path: Path, count: Callable[[int, int], int], record_property: Callable[[str, object], None]
+) -> None:
+    cases = [case(number, SEED) for number in range(count(20, 50))]
+    with cluster(tmp_path) as (plane, pods), ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda one: begin(plane, one), cases))
+        names = {node["metadata"]["name"] for one in cases for node in one.nodes}
+        wait_until(
+            lambda: ready_nodes(plane.api, untainted=True) >= names, "the nodes to be Ready", timeout_s=120
+        )
+        list(pool.map(lambda one: fill(plane, one), cases))
+        pods.settle(30.0)
+        at_rest = len(pods.events())
+        before = {one.namespace: {} for one in cases}  # type: dict[str, dict[str, Any]]
+        for event in pods.events():
+            pod = event["object"]
+            of = before.get(pod["metadata"]["namespace"])
+            if of is not None:
+                if event["type"] == "DELETED":
+                    of.pop(pod["metadata"]["uid"], None)
+                else:
+                    of[pod["metadata"]["uid"]] = pod
+        for one in cases:
+            choose(one, SEED, list(before[one.namespace].values()))
+        contents = asyncio.run(contents_of(plane))
+        assert contents.components == {SCHEDULER, WEBHOOK, REBALANCER}
+        foretold = {}
+        for one in cases:
+            question = Question(one.changes, one.policies, timedelta(seconds=90), timedelta(minutes=20))
+            found, _ = play(contents, question)
+            known = {
+                pod["metadata"]["labels"].get("pod-template-hash", "")
+                for pod in before[one.namespace].values()
+            }
+            foretold[one.namespace] = predicted(found, one.namespace, known)
+        list(pool.map(lambda one: do(plane, one), cases))
+        pods.settle(AT_LEAST_S)
+        history = pods.events()
+    wrong = []
+    for one in cases:
+        mine = [event for event in history if event["object"]["metadata"]["namespace"] == one.namespace]
+        earlier = [e for e in history[:at_rest] if e["object"]["metadata"]["namespace"] == one.namespace]
+        started = _states(earlier)
+        tiers = {
+            node["metadata"]["name"]: node["metadata"]["labels"][f"tier-{one.number}"] for node in one.nodes
+        }
+        seen = observed(one, [*started, *mine[len(earlier) :]], before[one.namespace], tiers)
+        if different := foretold[one.namespace].differences(seen):
+            wrong.append(f"{one.name}: {'; '.join(different)}")
+    record_property("as foretold", f"{len(cases) - len(wrong)} of {len(cases)}")
+    sys.stderr.write("\n".join([f"{len(cases) - len(wrong)} of {len(cases)} as foretold", *wrong, ""]))
+    assert len(wrong) <= len(cases) // 25, "\n".join(wrong)
+
+
+def _states(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The last event of each pod that is there: what happened before is not the changes' doing."""
+    last: dict[str, dict[str, Any]] = {}
+    for event in events:
+        uid = event["object"]["metadata"]["uid"]
+        if event["type"] == "DELETED":
+            last.pop(uid, None)
+        else:
+            last[uid] = event
+    return list(last.values())
