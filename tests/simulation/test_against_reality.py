@@ -32,7 +32,7 @@ from fairlead.simulation.contents import REBALANCER, SCHEDULER, WEBHOOK, Content
 from fairlead.simulation.whatif import Question, play
 from support.balancer import Balancer
 from support.door import DoorProcess
-from support.foretold import KINDS, PRIORITIES, Case, apply, case, choose, observed, predicted
+from support.foretold import PRIORITIES, Case, apply, case, choose, observed, predicted
 from support.pauses import pause
 from support.rig import programs
 
@@ -198,7 +198,8 @@ def test_what_is_predicted_happens(
         earlier = [e for e in history[:at_rest] if e["object"]["metadata"]["namespace"] == one.namespace]
         started = _states(earlier)
         tiers = {
-            node["metadata"]["name"]: node["metadata"]["labels"][f"tier-{one.number}"] for node in one.nodes
+            node["metadata"]["name"]: node["metadata"]["labels"][f"tier-{one.number}"]
+            for node in (*one.nodes, *one.added)
         }
         seen = observed(one, [*started, *mine[len(earlier) :]], before[one.namespace], tiers)
         if different := foretold[one.namespace].differences(seen):

@@ -52,6 +52,7 @@ class Case:
     changes: list[Change] = field(default_factory=list)
     policies: list[Obj] = field(default_factory=list)
     steps: list[Callable[[ControlPlane], object]] = field(default_factory=list)
+    added: list[Obj] = field(default_factory=list)
 
     @property
     def namespace(self) -> str:
@@ -184,6 +185,7 @@ def _add(one: Case, number: int) -> None:
         meta = {**pattern["metadata"], "name": name}
         meta["labels"] = {**meta["labels"], "kubernetes.io/hostname": name}
         more.append({**pattern, "metadata": meta})
+    one.added += more
     one.steps.append(lambda plane: _join(plane, more))
 
 
@@ -272,7 +274,10 @@ def predicted(outcome: Outcome, namespace: str, known: Iterable[str]) -> Seen:
                 found[share.workload, _revision(share.revision, names), share.tier] += number
         return dict(found)
 
-    return Seen(counts(outcome.placed_by), counts(outcome.pending_by), counts(outcome.evicted_by))
+    # The API server tells no difference between what was drained and what was moved.
+    left = counts(outcome.evicted_by), counts(outcome.moved_by)
+    gone = Counter(left[0]) + Counter(left[1])
+    return Seen(counts(outcome.placed_by), counts(outcome.pending_by), dict(gone))
 
 
 def observed(one: Case, history: Iterable[Obj], before: Mapping[str, Obj], nodes: Mapping[str, str]) -> Seen:

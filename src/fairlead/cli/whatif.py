@@ -54,16 +54,15 @@ def _changes_option(flag: str, metavar: str, text: str) -> Callable[[Any], Any]:
     epilog="""Examples:
 
     \b
-    fairlead whatif --drain node-1 --drain node-2
-    fairlead whatif -f examples/state/shop.yaml --add-nodes large=1
-    fairlead whatif -f examples/spot/state.yaml --lose-tier spot --expect 'pending==0'
-    fairlead whatif --scale shop/web=40 --min-nodes large
-    fairlead whatif --apply new.yaml --policy policy.yaml -o json
+    fairlead whatif -f examples/whatif/cluster.yaml --lose-tier spot
+    fairlead whatif -f examples/whatif/cluster.yaml --drain steady-1 --expect 'pending==0'
+    fairlead whatif -f examples/whatif/cluster.yaml --apply examples/whatif/more.yaml --min-nodes steady
+    fairlead whatif -f examples/whatif/cluster.yaml --scale shop/web=12 --delete shop/deployment/report -o json
 
     Changes are made in the order in which they are given, a second apart. The cluster is only read.
 
-    Exits with 0, with 1 when the cluster cannot be asked, with 2 when the input cannot be used, with 3 when an
-    --expect does not hold.
+    Exits with 0, with 1 when the cluster cannot be asked, with 2 when the input cannot be used, with 3 when
+    an --expect does not hold.
     """,
 )
 @_changes_option("--add-nodes", "GROUP=N", "Add N nodes like those of a node group. Repeatable, as all are.")

@@ -50,6 +50,7 @@ class Outcome:
     placed_by: dict[Share, int]
     pending_by: dict[Share, int]
     evicted_by: dict[Share, int]
+    moved_by: dict[Share, int]
     refused: dict[str, str]
     """Pods that a drain could not evict, each with what refused it."""
 
@@ -73,8 +74,9 @@ class Outcome:
                     "placed": self.placed_by.get(one, 0),
                     "pending": self.pending_by.get(one, 0),
                     "evicted": self.evicted_by.get(one, 0),
+                    "moved": self.moved_by.get(one, 0),
                 }
-                for one in sorted({*self.placed_by, *self.pending_by, *self.evicted_by})
+                for one in sorted({*self.placed_by, *self.pending_by, *self.evicted_by, *self.moved_by})
             ],
             **({"notDrained": self.refused} if self.refused else {}),
         }
@@ -124,7 +126,8 @@ def outcome(copy: ClusterCopy, quiet: Quiet, observer: Observer, prices: Sequenc
         else:
             pending[Share(workload, revision, "")] += 1
     moved = {one.what.uid for one in copy.placement.moves} if copy.placement is not None else set()
-    evicted = Counter(share for uid, share in observer.evicted.items() if uid not in moved)
+    gone = observer.evicted.items()
+    evicted = Counter(share for uid, share in gone if uid not in moved)
     found = [price_of(labels_of(node), prices) for node in copy.nodes()]
     known = [one for one in found if one is not None]
     return Outcome(
@@ -139,6 +142,7 @@ def outcome(copy: ClusterCopy, quiet: Quiet, observer: Observer, prices: Sequenc
         placed_by=dict(placed),
         pending_by=dict(pending),
         evicted_by=dict(evicted),
+        moved_by=dict(Counter(share for uid, share in gone if uid in moved)),
         refused={key: why for drain in copy.drains for key, why in sorted(drain.refused.items())},
     )
 

@@ -1,0 +1,106 @@
+"""``fairlead whatif``: what it prints, with which code it ends, and what it makes of bad input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from fairlead.cli.whatif import NOT_AS_EXPECTED, command
+from fairlead.errors import BadInput, FairleadError
+from support.cluster import Cluster
+from support.command import run_command
+from support.manifests import deployment
+
+STATE = Path(__file__).resolve().parents[2] / "examples" / "whatif" / "cluster.yaml"
+
+
+def run(*arguments: str, code: int = 0) -> Result:
+    done = CliRunner().invoke(command, ["-f", str(STATE), *arguments], catch_exceptions=False)
+    assert done.exit_code == code, done.output
+    return done
+
+
+def data(*arguments: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(run(*arguments, "-o", "json").stdout)
+    return found
+
+
+def test_both_outcomes_stand_beside_each_other() -> None:
+    output = run("--drain", "steady-1").stdout
+    assert output.splitlines()[0] == "what if: drain node steady-1"
+    (evicted,) = (line.split() for line in output.splitlines() if line.startswith("evicted"))
+    assert evicted == ["evicted", "0", "2", "+2"]
+    assert "shop/Deployment/web" in output
+
+
+def test_changes_are_made_in_the_order_of_the_command_line() -> None:
+    found = data("--scale", "shop/web=12", "--delete=shop/deployment/report", "--add-nodes", "steady=1")
+    assert found["changes"] == [
+        "scale shop/web to 12",
+        "delete deployment shop/report",
+        "add 1 node of steady",
+    ]
+
+
+def test_what_is_expected_decides_the_exit_code() -> None:
+    run("--lose-tier", "spot", "--expect", "pending>0", "--expect", "nodes==2")
+    failed = run("--lose-tier", "spot", "--expect", "pending==0", code=NOT_AS_EXPECTED)
+    assert "expected pending==0, but pending is" in failed.stderr
+    assert "WITH THIS" in failed.stdout
+
+
+def test_the_fewest_nodes_are_found() -> None:
+    found = data("--apply", str(STATE.with_name("more.yaml")), "--min-nodes", "steady")
+    assert found["minNodes"] == {"steady": 1}
+    assert found["with"]["pending"] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ([], "nothing is to be done"),
+        (["--add-nodes", "steady"], "--add-nodes steady: write GROUP=N"),
+        (["--scale", "web=3"], "--scale web=3: write NAMESPACE/NAME=N"),
+        (["--delete", "web"], "--delete web: write NAMESPACE/KIND/NAME"),
+        (["--drain", "no-such-node"], "there is no node 'no-such-node'"),
+        (["--drain", ""], "the name is missing"),
+        (["--lose-tier", "gone"], "no policy has a tier 'gone'; there are web/on-demand, web/spot"),
+        (["--drain", "steady-1", "--expect", "pods==0"], "values are placed, pending, evicted"),
+        (["--drain", "steady-1", "--components", "kubelet"], "there is no component 'kubelet'"),
+        (["--drain", "steady-1", "--limit", "soon"], "--limit: 'soon' is not a duration"),
+        (["--apply", "no-such-file.yaml"], "no-such-file.yaml: cannot be read"),
+        (["--drain", "steady-1", "--context", "prod"], "from files or from a cluster, not from both"),
+    ],
+)
+def test_bad_input_is_one_sentence(arguments: list[str], problem: str) -> None:
+    with pytest.raises(FairleadError) as error:
+        run(*arguments)
+    assert problem in str(error.value)
+    assert error.value.exit_code == BadInput.exit_code
+
+
+@pytest.mark.slow
+def test_a_live_cluster_is_only_read(cluster: Cluster) -> None:
+    (node,) = cluster.add_nodes(1)
+    spec = {"nodeSelector": {"test": cluster.namespace}, "schedulerName": "default-scheduler"}
+    cluster.create(deployment("web", 2, pods=spec))
+
+    def homes() -> list[str]:
+        return [pod["spec"].get("nodeName", "") for pod in cluster.list("Pod")["items"]]
+
+    cluster.wait(lambda: homes() == [node, node], "the pods to be placed")
+    done = run_command(
+        "whatif", "--kubeconfig", str(cluster.kubeconfig), "--remove-node", node, "-o", "json", timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    mine = [
+        one for one in json.loads(done.stdout)["with"]["workloads"] if cluster.namespace in one["workload"]
+    ]
+    assert sum(one["evicted"] for one in mine) == 2
+    assert sum(one["pending"] for one in mine) == 2
+    assert homes() == [node, node]
+    assert not cluster.get("Node", node)["spec"].get("unschedulable")
