@@ -57,7 +57,7 @@ def _changes_option(flag: str, metavar: str, text: str) -> Callable[[Any], Any]:
     fairlead whatif -f examples/whatif/cluster.yaml --lose-tier spot
     fairlead whatif -f examples/whatif/cluster.yaml --drain steady-1 --expect 'pending==0'
     fairlead whatif -f examples/whatif/cluster.yaml --apply examples/whatif/more.yaml --min-nodes steady
-    fairlead whatif -f examples/whatif/cluster.yaml --scale shop/web=12 --delete shop/deployment/report -o json
+    fairlead whatif -f examples/whatif/cluster.yaml --scale shop/web=12 --drain spot-1 -o json
 
     Changes are made in the order in which they are given, a second apart. The cluster is only read.
 
