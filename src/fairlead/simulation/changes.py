@@ -2,8 +2,8 @@
 
 Changes are made in order, a second apart; what follows from them follows in virtual time. Nodes that are
 added are ready at once. A node that is removed or lost is gone as a cloud takes machines away: its Node
-object goes at once, and nothing was moved before. A lost tier or zone brings no new nodes either: groups whose
-nodes would be in it cannot have any.
+object goes at once, and nothing was moved before. A lost tier or zone brings no new nodes either: groups
+whose nodes would be in it cannot have any.
 """
 
 from __future__ import annotations
