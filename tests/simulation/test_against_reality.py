@@ -157,7 +157,7 @@ def do(plane: ControlPlane, one: Case) -> None:
 def test_what_is_predicted_happens(
     tmp_path: Path, count: Callable[[int, int], int], record_property: Callable[[str, object], None]
 ) -> None:
-    cases = [case(number, SEED) for number in range(count(20, 50))]
+    cases = [case(number, SEED) for number in range(count(10, 50))]
     with cluster(tmp_path) as (plane, pods), ThreadPoolExecutor(6) as pool:
         list(pool.map(lambda one: begin(plane, one), cases))
         names = {node["metadata"]["name"] for one in cases for node in one.nodes}
