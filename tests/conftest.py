@@ -34,6 +34,7 @@ LONGEST = (
     "tests/deploy/test_rights.py",
     "tests/deploy/test_as_shipped.py",
     "tests/docs/test_pages_on_a_cluster.py",
+    "tests/simulation/test_against_reality.py",
     "tests/doors/",
     "tests/cloud/test_karpenter_for_real.py",
     "tests/cloud/test_doctor_on_karpenter.py",
