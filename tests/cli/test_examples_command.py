@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from support.command import run_command
+from support.pages import pages
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = sorted(path.relative_to(ROOT) for path in (ROOT / "examples").rglob("*") if path.is_file())
@@ -89,21 +89,24 @@ def run(installed: Path, line: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def without_a_cluster() -> list[str]:
-    """The commands of documents that read examples and nothing else."""
-    found: dict[str, None] = {}
-    for document in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
-        for line in re.findall(r"^\$ (fairlead .*examples/.*)$", document.read_text(), flags=re.MULTILINE):
-            command = re.sub(r"\s+#.*$", "", line)
-            words = shlex.split(command, comments=True)
-            answered = "-f" in words and words[1] in ("explain", "status", "plan", "cost", "queue", "nodes")
-            alone = words[1:3] in (["policy", "test"], ["policy", "lint"]) or (
-                words[1] == "nodegroups" and "--aws" not in words
-            )
-            others = {"|", "--kubeconfig", "state.yaml", "dump.json", "fairlead.yaml"} & set(words)
-            if (answered or alone) and not others:
-                found[command] = None
-    return list(found)
+ANSWERS = ("explain", "status", "plan", "cost", "queue", "nodes", "whatif")
+
+
+def without_a_cluster() -> dict[str, int]:
+    """The commands of documents that read examples and nothing else, each with the code that it ends with."""
+    found: dict[str, int] = {}
+    for step in (step for page in pages() for step in page.steps):
+        if not step.command.startswith("fairlead ") or "examples/" not in step.command:
+            continue
+        words = shlex.split(step.command, comments=True)
+        answered = "-f" in words and words[1] in ANSWERS
+        alone = words[1:3] in (["policy", "test"], ["policy", "lint"]) or (
+            words[1] == "nodegroups" and "--aws" not in words
+        )
+        others = {"|", "--kubeconfig", "state.yaml", "dump.json", "fairlead.yaml"} & set(words)
+        if (answered or alone) and not others:
+            found[step.command] = step.code
+    return found
 
 
 @pytest.mark.slow
@@ -119,8 +122,11 @@ def test_the_package_is_the_installed_one_and_brings_its_examples(installed: Pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("line", ["fairlead demo --fast", "fairlead policy crds", *without_a_cluster()])
-def test_a_command_of_the_documents_works_there(installed: Path, line: str) -> None:
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [("fairlead demo --fast", 0), ("fairlead policy crds", 0), *without_a_cluster().items()],
+)
+def test_a_command_of_the_documents_works_there(installed: Path, line: str, code: int) -> None:
     assert run(installed, "fairlead examples").returncode == 0
     done = run(installed, line)
-    assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+    assert done.returncode == code, f"{line}\n{done.stdout}\n{done.stderr}"

@@ -303,6 +303,14 @@ def test_every_pod_is_counted_once_and_two_copies_end_alike(
     assert sum(one.pods for one in found.waiting) == found.pending
 
 
+def test_a_copy_of_a_copy_gives_no_uid_twice() -> None:
+    cluster = contents_after(contents(*nodes(2)), web(2))
+    again = contents_after(cluster, deployment("api", 2, pods=asking("1")))
+    uids = [one["metadata"]["uid"] for one in again.objects]
+    assert len(uids) == len(set(uids))
+    assert changed(again).placed == 4
+
+
 def test_what_was_read_is_never_changed() -> None:
     import copy
 

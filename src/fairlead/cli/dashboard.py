@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     \b
     fairlead dashboard
-    fairlead dashboard --context staging --open
+    fairlead dashboard --context fairlead
     fairlead dashboard --listen 127.0.0.1:8080 --prices examples/cost/prices.yaml
 
     Exits with 0 after Ctrl-C, with 1 when the cluster cannot be watched, with 2 when the input cannot be

@@ -7,6 +7,7 @@ garbage, so references to it are taken off, and such a pod is recreated by nothi
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -57,8 +58,8 @@ _LEFT_OUT = frozenset(
 _NAMESPACE = strategy_of(next(one for one in BUILTIN if one.resource == NAMESPACES))
 # How long a job that runs will take is not known: it goes on.
 _PACE = Pace(job=timedelta(days=3650))
-# Changes of these alone do not keep a cluster from being quiet.
-_RESTLESS = frozenset({"Event", "Lease"})
+# A cluster is quiet while none of these changes: what follows from them is said of their owners later.
+_WATCHED = frozenset({"Pod", "Node"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ class ClusterCopy:
             groups=_with_nodes(contents.groups, store),
             pace=_PACE,
             autoscaler=Pacing() if contents.groups else None,
-            ids=CountedIds("whatif"),
+            ids=CountedIds(_seed(store)),
             hooks=[self._admit] if self.placement is not None and WEBHOOK in components else [],
             extender=extender,
         )
@@ -218,7 +219,7 @@ class ClusterCopy:
         return found
 
     def _changed(self, change: Change) -> None:
-        if change.resource.kind not in _RESTLESS:
+        if change.resource.kind in _WATCHED:
             self._changed_at = self.clock.now()
 
 
@@ -237,6 +238,15 @@ def _in_a_namespace(item: Obj, resource: Resource) -> Obj:
     if resource.namespaced:
         meta.setdefault("namespace", "default")
     return {**item, "metadata": meta}
+
+
+def _seed(store: Store) -> str:
+    """What new UIDs are counted from: the objects may be of a copy themselves, and have UIDs of that kind."""
+    digest = hashlib.blake2b(digest_size=16)
+    for resource in store.resources():
+        for item in store.list(resource):
+            digest.update(item["metadata"]["uid"].encode())
+    return digest.hexdigest()
 
 
 def _as_if_stored(item: Obj, strategy: Strategy, now: str) -> Obj:
