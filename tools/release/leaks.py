@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import platform
 import re
 import subprocess
 import sys
@@ -17,9 +18,6 @@ from tools.release import ROOT
 
 __all__ = ["leaks", "private_words"]
 
-# These hosts are in documents and metadata that packages bring along, and say nothing of this machine.
-_PUBLIC = {"localhost", ""}
-
 
 def private_words(*folders: Path, configured: Path = Path("/etc/apt")) -> set[bytes]:
     """Hosts of apt's and pip's configuration, and the folders of the build."""
@@ -28,8 +26,21 @@ def private_words(*folders: Path, configured: Path = Path("/etc/apt")) -> set[by
     listed = [sys.executable, "-m", "pip", "config", "list"]
     texts.append(subprocess.run(listed, capture_output=True, text=True, check=False).stdout)
     urls = (found for text in texts for found in re.findall(r"\w+://[^\s'\"\],]+", text))
-    hosts = {urlsplit(url).hostname or "" for url in urls} - _PUBLIC
-    return {word.encode() for word in (*hosts, str(ROOT), *map(str, folders))}
+    hosts = {urlsplit(url).hostname or "" for url in urls}
+    public = _public()
+    private = (host for host in hosts if host and not host.endswith(public))
+    return {word.encode() for word in (*private, str(ROOT), *map(str, folders))}
+
+
+def _public() -> tuple[str, ...]:
+    """Ends of hosts that say nothing of this machine: packages' own documents and metadata name them.
+
+    They are those of the distribution, and those that pip takes where nothing is configured.
+    """
+    home = urlsplit(platform.freedesktop_os_release().get("HOME_URL", "")).hostname or "localhost"
+    script = "from pip._internal.models.index import PyPI as p; print(p.netloc, p.file_storage_domain)"
+    listed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    return (home.removeprefix("www."), "localhost", *listed.stdout.split())
 
 
 def leaks(paths: Iterable[Path], words: Iterable[bytes]) -> list[str]:
