@@ -106,7 +106,7 @@ class Source:
         from fairlead.feed.cluster import Cluster
 
         async def read(connection: Connection, target: Target) -> tuple[Cluster, str]:
-            with _progress() as progress:
+            with read_progress() as progress:
                 found = await Cluster.read(
                     Client(connection),
                     more=more,
@@ -200,7 +200,7 @@ def plain(found: Any) -> Any:
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[int], None] | None]:
+def read_progress() -> Iterator[Callable[[int], None] | None]:
     """A line on standard error that counts what was read, on a terminal, once it takes a while."""
     if not sys.stderr.isatty():
         yield None

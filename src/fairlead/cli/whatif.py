@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairlead.cli.asked import Source
+from fairlead.cli.asked import Source, read_progress
 from fairlead.cli.cost import given_prices
 from fairlead.cli.flags import decision_options, duration_s, state_options
 from fairlead.cli.output import show_data, show_lines, show_table, show_warnings
@@ -161,7 +162,7 @@ def command(
         raise BadInput("nothing is to be done: give a change, such as --drain NODE; see --help")
     configure_logging("auto", "warning")  # what happens in a copy is told by its outcome
     contents = _contents(source, node_groups, components)
-    with _progress() as say:
+    with _playing() as say:
         if min_nodes:
             number = fewest_nodes(contents, question, min_nodes, _MOST, say)
             question = _with_nodes(question, min_nodes, number)
@@ -214,7 +215,6 @@ def _contents(source: Source, node_groups: str, components: str | None) -> Conte
 
 
 def _live(source: Source) -> tuple[dict[str, Any], ...]:
-    from fairlead.cli.asked import _progress as reading
     from fairlead.cli.cluster import call_cluster
     from fairlead.client.api import Client
     from fairlead.client.config import Target
@@ -222,7 +222,7 @@ def _live(source: Source) -> tuple[dict[str, Any], ...]:
     from fairlead.feed.cluster_objects import read_objects
 
     async def read(connection: Connection, target: Target) -> tuple[dict[str, Any], ...]:
-        with reading() as progress:
+        with read_progress() as progress:
             found = await read_objects(
                 Client(connection),
                 own=target.namespace,
@@ -394,16 +394,17 @@ def _workloads(a: Outcome, b: Outcome) -> list[tuple[Any, ...]]:
     return rows
 
 
-class _progress:  # noqa: N801 (a context manager)
-    """What is being played, on standard error, where that is a terminal."""
+@contextmanager
+def _playing() -> Iterator[Callable[[str], None]]:
+    """A line on standard error that says what is being played, on a terminal."""
+    terminal = sys.stderr.isatty()
 
-    def __enter__(self) -> Callable[[str], None]:
-        return self._say
-
-    def __exit__(self, *_: object) -> None:
-        if sys.stderr.isatty():
-            click.echo("\r\x1b[K", err=True, nl=False)
-
-    def _say(self, text: str) -> None:
-        if sys.stderr.isatty():
+    def say(text: str) -> None:
+        if terminal:
             click.echo(f"\r\x1b[Kplaying {text} …", err=True, nl=False)
+
+    try:
+        yield say
+    finally:
+        if terminal:
+            click.echo("\r\x1b[K", err=True, nl=False)
