@@ -11,6 +11,7 @@ import json
 import os
 import re
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from support.installing import CHART, NAMESPACE, ROOT, TOGETHER, Obj, by_command
 from support.manifests import deployment, scheduled_pod
 from support.pauses import pause
 from support.rig import programs
+from support.wire import PATIENCE_S
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
@@ -72,11 +74,13 @@ class Site:
         return found
 
     def wait(self, look: Callable[[], Any], what: str) -> Any:
-        for tenth in range(300):
-            if seen := look():
-                return seen
-            pause(tenth / 10)
-        raise AssertionError(f"timed out waiting for {what}")
+        began = time.monotonic()
+        while not (seen := look()):
+            waited_s = time.monotonic() - began
+            # A namespace goes through every kind of object, which takes a machine that is busy its time.
+            assert waited_s < 3 * PATIENCE_S, f"timed out waiting for {what}"
+            pause(waited_s)
+        return seen
 
     def clean(self) -> None:
         """Remove all of Fairlead, with the namespace, however it was installed."""

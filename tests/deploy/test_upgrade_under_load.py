@@ -51,6 +51,7 @@ class Load:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._live, daemon=True)
         self.created: list[str] = []
+        self._bound = 0
         self._thread.start()
 
     def end(self) -> None:
@@ -58,11 +59,15 @@ class Load:
         self._thread.join()
         self._api.close()
 
+    def ahead(self) -> int:
+        """How many of its pods are not bound, by its last look."""
+        return REPLICAS * len(self.created) - self._bound
+
     def _live(self) -> None:
         pods = f"/api/v1/namespaces/{LOAD}/pods?fieldSelector=spec.nodeName!="
         while not self._ended.wait(0.5):
-            bound = len(self._api.get(pods)["items"])
-            if REPLICAS * len(self.created) - bound > AHEAD:
+            self._bound = len(self._api.get(pods)["items"])
+            if self.ahead() > AHEAD:
                 continue
             name = f"web-{len(self.created)}"
             scheduler = "fairlead" if len(self.created) % 2 else "default-scheduler"
@@ -115,6 +120,8 @@ def test_helm_upgrade_under_load_loses_no_pod(cluster: Shipped) -> None:
         load = Load(cluster)
         try:
             for revision in ("second", "third"):
+                # While it is as far ahead as it may be, it creates nothing.
+                cluster.wait(lambda: load.ahead() <= AHEAD - REPLICAS, "the load's pods to be bound")
                 at = len(load.created)
                 installing(cluster, "upgrade", values | {"podAnnotations": {"revision": revision}})
                 assert len(load.created) > at, "nothing was created while the release was upgraded"
