@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from fairlead.client.api import Client
-from fairlead.engine.ask.schedulers import LEASE_NAMESPACES
-from fairlead.feed.cluster import first_answer
+from fairlead.feed.cluster import first_answer, queries_of
 from fairlead.feed.cluster_read import ClusterRead, Progress, Query, read_cluster
-from fairlead.feed.sources import sources
 from fairlead.kube.resources import Resource, known
-from fairlead.policy.names import POLICIES
 
 # Beside what the engine reads: what controllers, admission and the question of who acts are about.
 _MORE = ("DaemonSet", "LimitRange", "MutatingWebhookConfiguration", "PriorityClass", "ServiceAccount")
@@ -29,13 +27,9 @@ async def read_objects(
 
 
 def _queries(served: Iterable[Resource], system_namespace: str) -> list[Query]:
+    """What every question is answered from, and more; all of it as plain data."""
     listed = list(served)
     offered = {(one.group, one.plural) for one in listed}
-    more = [known(kind) for kind in _MORE]
-    wanted = [*sources(listed), *(one for one in more if (one.group, one.plural) in offered)]
-    if POLICIES in listed:
-        wanted.append(POLICIES)
-    found = [Query(resource) for resource in dict.fromkeys(wanted)]
-    for namespace in dict.fromkeys((*LEASE_NAMESPACES, system_namespace)):
-        found.append(Query(known("Lease"), namespace=namespace))
-    return found
+    more = (known(kind) for kind in _MORE)
+    asked = [replace(query, kind=None) for query in queries_of(listed, system_namespace)]
+    return [*asked, *(Query(one) for one in more if (one.group, one.plural) in offered)]

@@ -79,7 +79,7 @@ def components_seen(objects: Iterable[Mapping[str, Any]], at: datetime, settings
                 if component is not None and _is_held(one.get("spec") or {}, at):
                     found[component] = None
             case "Pod":
-                # Whoever names our scheduler expects it; a pod that it has placed proves it.
+                # A pod that names our scheduler is created where it runs, or is about to.
                 if (one.get("spec") or {}).get("schedulerName") in settings.scheduler_names:
                     found[SCHEDULER] = None
     return frozenset(found)

@@ -7,7 +7,7 @@ same contents, and nothing of one reaches the other.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -65,9 +65,7 @@ class Comparison:
 def compare(contents: Contents, question: Question, say: Say = lambda _: None) -> Comparison:
     """Both ways; `say` receives what is being done, for people who wait."""
     say("the cluster as it is")
-    without, skipped = play(
-        contents, Question(quiet=question.quiet, limit=question.limit, prices=question.prices)
-    )
+    without, skipped = play(contents, replace(question, changes=(), policies=()))
     say("with the changes")
     changed, _ = play(contents, question)
     return Comparison(without, changed, tuple(question.texts), skipped)
@@ -99,9 +97,7 @@ def fewest_nodes(
     def pending(number: int) -> int:
         say(f"{number} more of {group}")
         added = [AddNodes(group, number)] if number else []
-        whole = Question(
-            [*added, *question.changes], question.policies, question.quiet, question.limit, question.prices
-        )
+        whole = replace(question, changes=[*added, *question.changes])
         return play(contents, whole)[0].pending
 
     if not pending(0):
