@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from fairlead.errors import BadInput, BadObject
 from fairlead.kube.documents import documents
@@ -19,7 +21,7 @@ from fairlead.simulation.contents import Obj
 from fairlead.simulation.scenario.model import Scenario
 from fairlead.simulation.scenario.pod_trace import TracedPod, read_pod_trace
 from fairlead.simulation.scenario.reader import Source, convert, read_file
-from fairlead.world.spot import Trace, read_trace
+from fairlead.world.spot import Trace, trace_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +39,41 @@ class Material:
     objects: tuple[Obj, ...] = ()
 
 
+class Files(Protocol):
+    """The files that a scenario may name: a folder's, or such as came from another machine."""
+
+    def called(self, name: str) -> str:
+        """What messages call a file."""
+
+    def text(self, name: str) -> str:
+        """A file's text; OSError or UnicodeDecodeError where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """Files by their paths relative to a folder."""
+
+    path: Path
+
+    def called(self, name: str) -> str:
+        return str(self.path / name)
+
+    def text(self, name: str) -> str:
+        return (self.path / name).read_text()
+
+
 def load(path: Path) -> Material:
     """The scenario of a file, with what it refers to; paths in it are relative to its folder."""
     scenario, source = read_file(path)
-    return gather(scenario, source, path.parent)
+    return gather(scenario, source, Folder(path.parent))
 
 
-def from_data(data: Any, source: Source, folder: Path) -> Material:
+def from_data(data: Any, source: Source, files: Files) -> Material:
     """The same of plain data, such as a sweep varies."""
-    return gather(convert(data, source), source, folder)
+    return gather(convert(data, source), source, files)
 
 
-def gather(scenario: Scenario, source: Source, folder: Path) -> Material:
+def gather(scenario: Scenario, source: Source, files: Files) -> Material:
     """What a scenario refers to."""
     from fairlead.simulation.scenario.lint import check  # which needs all of this read
 
@@ -56,18 +81,17 @@ def gather(scenario: Scenario, source: Source, folder: Path) -> Material:
     pods: dict[str, tuple[TracedPod, ...]] = {}
     for number, one in enumerate(spec.arrivals):
         if one.trace and one.trace not in pods:
-            text = _text(folder / one.trace, source, f"spec.arrivals[{number}].trace")
-            pods[one.trace] = read_pod_trace(text, str(folder / one.trace))
+            text = _text(one.trace, files, source, f"spec.arrivals[{number}].trace")
+            pods[one.trace] = _pods_of(text, files.called(one.trace))
     supply: dict[str, Trace] = {}
     for number, market in enumerate(spec.markets):
         if market.trace and market.trace not in supply:
-            _text(folder / market.trace, source, f"spec.markets[{number}].trace")
-            supply[market.trace] = read_trace(folder / market.trace)
+            text = _text(market.trace, files, source, f"spec.markets[{number}].trace")
+            supply[market.trace] = trace_of(text, files.called(market.trace))
     objects: list[Obj] = []
     for number, name in enumerate(spec.objects):
-        text = _text(folder / name, source, f"spec.objects[{number}]")
-        for document in documents(text, str(folder / name), large=True):
-            objects += _listed(document)
+        text = _text(name, files, source, f"spec.objects[{number}]")
+        objects += pickle.loads(_objects_of(text, files.called(name)))
     found = Material(
         scenario, _groups(scenario, source), _policies(scenario, source), pods, supply, tuple(objects)
     )
@@ -111,6 +135,16 @@ def _policies(scenario: Scenario, source: Source) -> tuple[PlacementPolicy, ...]
     return tuple(found)
 
 
+# A sweep plays what a file says hundreds of times in one process. Objects are kept as bytes, so that each run has its own.
+_pods_of = lru_cache(maxsize=8)(read_pod_trace)
+
+
+@lru_cache(maxsize=8)
+def _objects_of(text: str, called: str) -> bytes:
+    found = [one for document in documents(text, called, large=True) for one in _listed(document)]
+    return pickle.dumps(found)
+
+
 def _listed(document: Any) -> list[Obj]:
     if not isinstance(document, dict):
         return []
@@ -119,10 +153,12 @@ def _listed(document: Any) -> list[Obj]:
     return [document]
 
 
-def _text(path: Path, source: Source, field: str) -> str:
+def _text(name: str, files: Files, source: Source, field: str) -> str:
     try:
-        return path.read_text()
+        return files.text(name)
     except OSError as error:
-        raise source.error(field, f"{path} cannot be read: {error.strerror or error}") from error
+        raise source.error(
+            field, f"{files.called(name)} cannot be read: {error.strerror or error}"
+        ) from error
     except UnicodeDecodeError as error:
-        raise source.error(field, f"{path} is not UTF-8: {error}") from error
+        raise source.error(field, f"{files.called(name)} is not UTF-8: {error}") from error
