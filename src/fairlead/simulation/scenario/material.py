@@ -135,14 +135,16 @@ def _policies(scenario: Scenario, source: Source) -> tuple[PlacementPolicy, ...]
     return tuple(found)
 
 
-# A sweep plays what a file says hundreds of times in one process. Objects are kept as bytes, so that each run has its own.
+# A sweep plays what a file says hundreds of times in one process. Objects are kept as bytes, so that each run has
+# its own.
 _pods_of = lru_cache(maxsize=8)(read_pod_trace)
 
 
 @lru_cache(maxsize=8)
 def _objects_of(text: str, called: str) -> bytes:
-    found = [one for document in documents(text, called, large=True) for one in _listed(document)]
-    return pickle.dumps(found)
+    return pickle.dumps(
+        [one for document in documents(text, called, large=True) for one in _listed(document)]
+    )
 
 
 def _listed(document: Any) -> list[Obj]:
