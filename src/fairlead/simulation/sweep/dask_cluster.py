@@ -25,7 +25,8 @@ _ONE_AT_A_TIME = threading.Lock()
 def play_on_dask(shared: Shared, runs: Sequence[Run], address: str) -> Generator[Played, None, None]:
     """Each run's outcome, as they end. Closing the iterator gives up what has not ended."""
     dask, distributed = _dask()
-    logging.getLogger("distributed").setLevel(logging.ERROR)  # workers that are lost are Dask's daily bread
+    for handler in logging.getLogger("distributed").handlers:
+        handler.setLevel(logging.CRITICAL)  # what concerns the sweep is said here
     called = f"--dask {address}"
     # Runs without their common part are small; that part may be large, and is sent once.
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "10GB"}):
@@ -33,16 +34,19 @@ def play_on_dask(shared: Shared, runs: Sequence[Run], address: str) -> Generator
             client = distributed.Client(address, timeout=_CONNECTED_WITHIN_S, set_as_default=False)
         except (OSError, ValueError, TypeError) as error:
             raise BadInput(f"{called}: no Dask scheduler answers there: {error}") from error
-        with client:
-            installed = client.run(importlib.metadata.version, "fairlead", on_error="return")
-            _check_installed(installed, called)
-            common = client.submit(_as_it_is, shared, key=f"fairlead-scenario-{uuid.uuid4()}")
-            given = {
-                client.submit(play_there, common, run, key=f"fairlead-run-{uuid.uuid4()}"): run
-                for run in runs
-            }
-            for future in distributed.as_completed(list(given), loop=client.loop):
-                yield _outcome(future, given.pop(future), called)
+        try:
+            with client:
+                installed = client.run(importlib.metadata.version, "fairlead", on_error="return")
+                _check_installed(installed, called)
+                common = client.submit(_as_it_is, shared, key=f"fairlead-scenario-{uuid.uuid4()}")
+                given = {
+                    client.submit(play_there, common, run, key=f"fairlead-run-{uuid.uuid4()}"): run
+                    for run in runs
+                }
+                for future in distributed.as_completed(list(given), loop=client.loop):
+                    yield _outcome(future, given.pop(future), called)
+        except (OSError, distributed.CancelledError) as error:
+            raise FairleadError(f"{called}: the scheduler was lost, or gave the runs up") from error
 
 
 def play_there(shared: Shared, run: Run) -> Played:
@@ -69,8 +73,6 @@ def _outcome(future: Any, run: Run, called: str) -> Played:
         return Played(run.id, b"", f"every worker that played it was lost: {error.last_worker.address} last")
     except (ImportError, AttributeError) as error:
         raise BadInput(f"{called}: a worker lacks fairlead {version()}: {error}") from error
-    except (OSError, RuntimeError) as error:
-        raise FairleadError(f"{called}: the connection was lost: {error}") from error
     assert isinstance(found, Played)
     return found
 
