@@ -214,7 +214,7 @@ class Tally:
         found.look(at)
 
     def left(self, at: float, uid: str, how: Left) -> None:
-        """A pod holds nothing any more; of what was never placed only how often it was removed is not counted."""
+        """A pod holds nothing any more."""
         pod = self._pods.pop(uid, None)
         if pod is None:
             return
