@@ -1,4 +1,4 @@
-"""A scenario with everything that it refers to, read and checked: what can be played, here or on another machine."""
+"""A scenario with everything that it refers to, read and checked: what can be played, on any machine."""
 
 from __future__ import annotations
 
@@ -68,8 +68,9 @@ def load(path: Path) -> Material:
     return gather(scenario, source, Folder(path.parent))
 
 
-def from_data(data: Any, source: Source, files: Files) -> Material:
-    """The same of plain data, such as a sweep varies."""
+def from_data(data: Any, source: Source, files: Files | Path) -> Material:
+    """The same of plain data, such as a sweep varies; `files` may be a folder's path."""
+    files = Folder(files) if isinstance(files, Path) else files
     return gather(convert(data, source), source, files)
 
 
@@ -103,7 +104,7 @@ def _groups(scenario: Scenario, source: Source) -> tuple[NodeGroup, ...]:
     given = scenario.spec.node_groups
     if not given:
         return ()
-    found = []
+    found: list[NodeGroup] = []
     for number, one in enumerate(given):
         group = {**one}
         if (nodes := group.pop("nodes", None)) is not None:
@@ -135,8 +136,7 @@ def _policies(scenario: Scenario, source: Source) -> tuple[PlacementPolicy, ...]
     return tuple(found)
 
 
-# A sweep plays what a file says hundreds of times in one process. Objects are kept as bytes, so that each run has
-# its own.
+# A sweep plays what a file says hundreds of times in one process. Objects are kept as bytes: each run has its own.
 _pods_of = lru_cache(maxsize=8)(read_pod_trace)
 
 
