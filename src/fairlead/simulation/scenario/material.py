@@ -136,7 +136,7 @@ def _policies(scenario: Scenario, source: Source) -> tuple[PlacementPolicy, ...]
     return tuple(found)
 
 
-# A sweep plays what a file says hundreds of times in one process. Objects are kept as bytes: each run has its own.
+# A sweep plays what a file says hundreds of times in one process. Objects are bytes: each run has its own.
 _pods_of = lru_cache(maxsize=8)(read_pod_trace)
 
 

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, get_origin, get_type_hints
+
+import msgspec
 
 from fairlead.errors import BadInput
+from fairlead.simulation.scenario.model import Spec
 from fairlead.simulation.sweep.parameters import Parameter, Value
 
 Steps = tuple[str | int, ...]
 Setting = tuple[Steps, Value]
 """Where a value goes, and the value."""
+
+_LISTS = {
+    field.encode_name
+    for field in msgspec.structs.fields(Spec)
+    if get_origin(get_type_hints(Spec)[field.name]) is tuple
+}
 
 
 def resolve(data: Any, parameter: Parameter) -> Steps:
@@ -39,6 +48,8 @@ def resolve(data: Any, parameter: Parameter) -> Steps:
         elif isinstance(node, dict | None):
             found.append(part)
             node = (node or {}).get(part)
+            if node is None and len(found) == 2 and part in _LISTS:
+                node = []  # which has no items to go on in
         else:
             raise BadInput(f"{called}: {passed} is {node!r}, and has no fields")
         passed += f".{part}"
