@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from fairlead.errors import BadObject
 from fairlead.kube.decode import convert
 from fairlead.kube.pod import Pod
+from fairlead.kube.quantity import QuantityError, nano
 from fairlead.nodegroups import NodeGroup
 from fairlead.simulation.scenario.model import Arrivals, Fault, Market, PodShape
 from fairlead.simulation.scenario.pods import pod_object
@@ -76,6 +77,11 @@ def _shape(shape: PodShape, path: str, source: Source) -> None:
         convert(pod_object(shape, "pod", "default"), Pod, path)
     except BadObject as error:
         raise source.error(path, f"makes no pod: {error.field}: {error.problem}") from error
+    for name, amount in shape.requests.items():
+        try:
+            nano(amount)
+        except QuantityError as error:
+            raise source.error(f"{path}.requests.{name}", str(error)) from error
 
 
 def _minimum(given: int | str | None, path: str, source: Source) -> None:
