@@ -39,9 +39,8 @@ def resolve(data: Any, parameter: Parameter) -> Steps:
         if isinstance(node, list):
             number = _item(node, part)
             if number is None:
-                there = (
-                    ", ".join(name for one in node if (name := _name(one))) or f"{len(node)} without names"
-                )
+                names = ", ".join(name for one in node if (name := _name(one)))
+                there = f"there are {names}" if names else f"it has {len(node) or 'none'}"
                 raise BadInput(f"{called}: {passed} has no item {part!r}; there are {there}")
             found.append(number)
             node = node[number]
@@ -53,6 +52,9 @@ def resolve(data: Any, parameter: Parameter) -> Steps:
         else:
             raise BadInput(f"{called}: {passed} is {node!r}, and has no fields")
         passed += f".{part}"
+    # Kubernetes objects may have fields that no struct has; of a policy, nothing else has a meaning here.
+    if found[1] == "policies" and found[3:4] not in ([], ["spec"]):
+        raise BadInput(f"{called}: there is no such field; of a policy, fields of its spec can be varied")
     return tuple(found)
 
 
