@@ -41,7 +41,7 @@ def resolve(data: Any, parameter: Parameter) -> Steps:
             if number is None:
                 names = ", ".join(name for one in node if (name := _name(one)))
                 there = f"there are {names}" if names else f"it has {len(node) or 'none'}"
-                raise BadInput(f"{called}: {passed} has no item {part!r}; there are {there}")
+                raise BadInput(f"{called}: {passed} has no item {part!r}; {there}")
             found.append(number)
             node = node[number]
         elif isinstance(node, dict | None):
