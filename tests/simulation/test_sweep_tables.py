@@ -1,4 +1,4 @@
-"""Sweeps without playing anything: parameters as they are typed, their grid, data with other values, and tables."""
+"""Sweeps without playing anything: parameters as they are typed, their grid, varied data, and tables."""
 
 from __future__ import annotations
 

@@ -86,10 +86,10 @@ def play(shared: Shared, run: Run) -> Played:
     return Played(run.id, found.encode())
 
 
-def key(data: Any, texts: Mapping[str, str]) -> str:
+def key(data: Any, texts: Mapping[str, str], of_version: str) -> str:
     """The digest of a scenario's data with its values, of the files that it names, and of the versions."""
     files = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
-    whole = msgspec.json.encode([data, files, version(), VERSION], order="sorted")
+    whole = msgspec.json.encode([data, files, of_version, VERSION], order="sorted")
     return hashlib.sha256(whole).hexdigest()[:32]
 
 

@@ -117,12 +117,12 @@ def prepare(path: Path, varied: Sequence[str], columns: Sequence[str] = ()) -> S
             seeds.add(seed)
     columns = tuple(columns) or default_columns(base)
     check_columns(columns, materials.values())
+    shared = Shared(data, str(path), Texts(str(path.parent), files.texts), version())
     runs = []
     for point in points:
         settings = tuple((places[one], value) for one, value in point.settings)
         named = {name: files.texts[name] for name in names_of(materials[point.without_seed().id])}
-        runs.append(Run(point.id, key(vary(data, settings), named), settings))
-    shared = Shared(data, str(path), Texts(str(path.parent), files.texts), version())
+        runs.append(Run(point.id, key(vary(data, settings), named, shared.version), settings))
     return Sweep(scenario.metadata.name, shared, parameters, points, tuple(runs), columns)
 
 
