@@ -16,7 +16,7 @@ from typing import Any
 from fairlead.errors import BadInput, FairleadError
 from fairlead.simulation.sweep.run import Played, Run, Shared, play, version
 
-_CONNECTED_WITHIN_S = 10
+_CONNECTED_WITHIN_S = 20
 
 # Threads of one process take turns anyway; two runs at a time would only share its memory.
 _ONE_AT_A_TIME = threading.Lock()

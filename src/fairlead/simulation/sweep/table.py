@@ -141,6 +141,6 @@ def _text(value: Value) -> str:
 def _shown(cell: Cell | None, seeds: bool) -> str:
     if cell is None:
         return "-"
-    if not seeds:
+    if not seeds or cell.least == cell.most:
         return f"{cell.mean:.6g}"
     return f"{cell.mean:.6g} ({cell.least:.6g} to {cell.most:.6g})"
