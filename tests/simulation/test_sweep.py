@@ -149,6 +149,17 @@ def test_a_worker_killed_in_the_middle_of_a_command_changes_nothing(
     assert len(kept(out)) == runs
 
 
+def test_no_worker_outlives_a_sweep_that_is_killed(scenario: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with started(scenario, *varied(200), "--out", out, "--workers", "2") as (command, _, _):
+        wait_until(lambda: len(kept(out)) >= 2, "the first results")
+        workers = children(command.pid)
+        assert len(workers) == 2
+        command.kill()
+        command.wait()
+        wait_until(lambda: not [pid for pid in workers if Path(f"/proc/{pid}").exists()], "workers to end")
+
+
 def test_what_is_no_whole_result_is_played_again(scenario: Path, tmp_path: Path) -> None:
     sweep = swept(scenario)
     results = InFolder(tmp_path / "out")
