@@ -1,4 +1,4 @@
-"""Changes as texts: ``drain`` and ``steady-1``, ``scale`` and ``shop/web=12``, the same wherever users write them.
+"""Changes as texts: ``drain`` and ``steady-1``, ``scale`` and ``shop/web=12``, wherever users write them.
 
 The command line puts dashes before the name and reads files; the page's form has no files, and the texts of
 manifests instead. Both read the rest here.

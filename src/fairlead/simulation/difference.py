@@ -1,8 +1,8 @@
 """What changes make of each node and pod: one way of a what-if beside the other.
 
-A pod that was there before is itself in both ways, by its UID. What controllers create later has a name and a UID
-by the order in which it was created, which says nothing across ways: of such pods, as many of one workload as a
-node has in both ways are the same ones.
+A pod that was there before is itself in both ways, by its UID. What controllers create later has a name and
+a UID by the order in which it was created, which says nothing across ways: of such pods, as many of one
+workload as a node has in both ways are the same ones.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fairlead.world.objects import finished
 
 NodeMark = Literal["added", "gone", "cordoned"]
 PodMark = Literal["stays", "comes", "evicted", "moved", "goes", "waits"]
-"""`waits`: without a node in both ways. A pod that `comes` may come to wait: then it has no node.
+"""`waits`: without a node in both ways. One that `comes` without a node comes to wait.
 
 A pod that `goes` is removed by its controller or with its owner, or is one that would have come.
 """
@@ -32,14 +32,14 @@ class End:
     nodes: dict[str, Obj]
     pods: tuple[Obj, ...]
     old: frozenset[str]
-    """UIDs of pods that were there at the beginning; one that a file gives no UID counts as a new one."""
+    """UIDs of pods that were there at the beginning. Without one, a pod counts as new."""
     evicted: frozenset[str]
     moved: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """See the module. Pods with the marks evicted, moved and goes are as they would be without the changes."""
+    """See the module. Pods that are evicted, moved or go are as they would be without the changes."""
 
     nodes: dict[str, NodeMark]
     """Those that are not as they would be."""
@@ -72,11 +72,11 @@ def difference(without: End, changed: End) -> Difference:
     nodes |= {name: "gone" for name in without.nodes if name not in changed.nodes}
     there, here = _by_place(without.pods), _by_place(changed.pods)
     pods: list[tuple[PodMark, Obj]] = []
-    for node in sorted({*there, *here}):
-        stay, come, go = _matched(there[node], here[node], without.old)
-        pods += [("stays" if node else "waits", one) for one in stay]
+    for place in sorted({*there, *here}):
+        stay, come, go = _matched(there[place], here[place], without.old)
+        pods += [("stays" if place else "waits", one) for one in stay]
         pods += [("comes", one) for one in come]
-        if node:  # what need not wait any more has come somewhere
+        if place:  # what need not wait any more has come somewhere
             pods += [(_left(one, changed), one) for one in go]
     return Difference(nodes, tuple(pods))
 

@@ -101,6 +101,11 @@ class Live:
         unread.pop("Event", None)
         return Objects(self._now(), typed, [*self._policies(), *self._leases], unread)
 
+    def file_policies(self) -> list[dict[str, Any]]:
+        """The policies that hold and that the cluster does not have, as plain data."""
+        from_file = self._context.policies.from_file
+        return [one for one in self._policies() if from_file(one["metadata"]["name"])]
+
     def say(self, happening: Happening) -> None:
         """Something happened that no watch shows."""
         self._board.say(happening)

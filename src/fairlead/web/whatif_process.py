@@ -1,0 +1,281 @@
+"""The process that works out one what-if: a cluster's objects come in, progress and the answer go out.
+
+Both ways in frames: eight bytes of length, then that many. The first that comes in is the task; then pages of
+objects, then what could not be read. It runs below the priority of its parent, within a limit of memory, and
+ends when the parent does.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import resource
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import msgspec
+
+from fairlead.engine.ask.cost import Price
+from fairlead.engine.planning.settings import Settings
+from fairlead.errors import BadInput, FairleadError
+from fairlead.nodegroups import NodeGroup
+from fairlead.simulation.change_text import NAMES, read_change
+from fairlead.simulation.changes import AddNodes, Apply, Change, Scale
+from fairlead.simulation.cluster_copy import ClusterCopy
+
+if TYPE_CHECKING:
+    from fairlead.simulation.contents import Contents
+    from fairlead.simulation.difference import End
+    from fairlead.simulation.whatif import Question
+
+HEAD = 8
+"""Bytes of a frame's length."""
+APPLY, POLICY = "apply", "policy"
+LEFT = ("evicted", "moved", "goes")
+"""What becomes of pods that are not where they would be without the changes."""
+CHANGES = (*NAMES, APPLY, POLICY)
+"""The names of changes. The texts of the last two are manifests."""
+_MOST_NODES, _MOST_REPLICAS = 5_000, 100_000
+_NICE = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What to work out: changes by name and text, and what the objects of the cluster do not tell."""
+
+    changes: tuple[tuple[str, str], ...]
+    at: datetime
+    settings: Settings
+    groups: tuple[NodeGroup, ...]
+    prices: tuple[Price, ...]
+    policies: tuple[dict[str, Any], ...]
+    memory: int
+
+
+class BadChange(BadInput):
+    """One of the changes cannot be made; `number` counts from 0."""
+
+    def __init__(self, number: int, why: str) -> None:
+        self.number = number
+        super().__init__(why)
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbered(Change):
+    """A change that says which one it is when it cannot be made."""
+
+    number: int
+    change: Change
+
+    @property
+    def text(self) -> str:
+        return self.change.text
+
+    def apply(self, copy: ClusterCopy) -> None:
+        try:
+            self.change.apply(copy)
+        except BadInput as error:
+            raise BadChange(self.number, str(error)) from error
+
+
+def page_of(api_version: str, kind: str, items: Sequence[bytes]) -> bytes:
+    """A page of objects, as it goes to the process.
+
+    >>> page_of("v1", "Pod", [b'{"metadata":{}}', b"{}"])
+    b'{"apiVersion":"v1","kind":"Pod","items":[{"metadata":{}},{}]}'
+    """
+    head = b'{"apiVersion":"%s","kind":"%s","items":[' % (api_version.encode(), kind.encode())
+    return head + b",".join(items) + b"]}"
+
+
+def main() -> None:
+    """Be the process."""
+    received, sent = sys.stdin.buffer, sys.stdout.buffer
+
+    def send(said: dict[str, Any]) -> None:
+        data = msgspec.json.encode(said)
+        sent.write(len(data).to_bytes(HEAD, "big") + data)
+        sent.flush()
+
+    os.nice(_NICE)
+    try:
+        task: Task = pickle.loads(_frame(received))
+        resource.setrlimit(resource.RLIMIT_DATA, (task.memory, task.memory))
+        send({"answer": _answer(task, received, lambda text: send({"say": text}))})
+    except BadChange as error:
+        send({"wrong": {"why": " ".join(str(error).split()), "change": error.number}})
+    except FairleadError as error:
+        send({"wrong": {"why": str(error)}})
+    except MemoryError:
+        mib = task.memory // 2**20
+        send(
+            {
+                "wrong": {
+                    "why": f"the copy of this cluster takes more memory than it may have here, {mib:,} MiB"
+                }
+            }
+        )
+
+
+def _answer(task: Task, received: BinaryIO, say: Any) -> dict[str, Any]:
+    from fairlead.doors.process import configure_logging
+    from fairlead.simulation.contents import Contents, components_seen
+    from fairlead.simulation.difference import end_of
+    from fairlead.simulation.whatif import compare
+
+    configure_logging("auto", "warning")  # what happens in a copy is told by its outcome
+    question = _question(task)
+    objects, unread = _objects(received)
+    threading.Thread(target=_end_with_parent, args=(received,), daemon=True).start()
+    acting = components_seen(objects, task.at, task.settings)
+    contents = Contents(tuple(objects), task.at, task.settings, acting, task.groups)
+    if task.policies:
+        contents = contents.with_policies(task.policies)
+    ends: list[End] = []
+    found = compare(
+        contents,
+        question,
+        lambda text: say(f"playing {text}"),
+        lambda copy, observer: ends.append(end_of(copy, observer)),
+    )
+    changed, without = ends
+    return {
+        **found.to_dict(),
+        "at": task.at.timestamp(),
+        "components": sorted(acting),
+        "unread": unread,
+        "map": _map(contents, task.prices, without, changed),
+    }
+
+
+# What comes in
+
+
+def _question(task: Task) -> Question:
+    from fairlead.simulation.whatif import Question
+
+    changes: list[Change] = []
+    policies: list[dict[str, Any]] = []
+    for number, (name, text) in enumerate(task.changes):
+        try:
+            if name == POLICY:
+                policies += _policies(text)
+            else:
+                change = _apply(number, text) if name == APPLY else _checked(read_change(name, name, text))
+                changes.append(_Numbered(number, change))
+        except BadInput as error:
+            raise BadChange(number, str(error)) from error
+    return Question(changes, policies, prices=task.prices)
+
+
+def _checked(change: Change) -> Change:
+    """A number that a user mistypes is not to keep the server busy."""
+    if isinstance(change, AddNodes) and change.number > _MOST_NODES:
+        raise BadInput(f"{change.number} nodes are more than the {_MOST_NODES} that can be added")
+    if isinstance(change, Scale) and change.replicas > _MOST_REPLICAS:
+        raise BadInput(f"{change.replicas} replicas are more than the {_MOST_REPLICAS} that can be asked for")
+    return change
+
+
+def _apply(number: int, text: str) -> Change:
+    return Apply(f"the manifests of change {number + 1}", _manifests(APPLY, text))
+
+
+def _policies(text: str) -> list[dict[str, Any]]:
+    from fairlead.policy.names import POLICIES
+    from fairlead.policy.rule.model import read_policies
+
+    found = _manifests(POLICY, text)
+    for one in found:
+        if one["kind"] != POLICIES.kind:
+            raise BadInput(f"{POLICY}: this is a {one['kind']}, not a {POLICIES.kind}")
+    read_policies(found)
+    return found
+
+
+def _manifests(called: str, text: str) -> list[dict[str, Any]]:
+    from fairlead.engine.ask.objects import opened
+    from fairlead.kube.documents import documents
+
+    found = list(opened(documents(text, called)))
+    if not found:
+        raise BadInput(f"{called}: there is no object; paste YAML or JSON")
+    for one in found:
+        metadata = one.get("metadata")
+        if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
+            raise BadInput(f"{called}: a {one['kind']} has no metadata.name")
+    return found
+
+
+def _objects(received: BinaryIO) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """The cluster's objects in an order that does not depend on which kind was read first."""
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    while True:
+        page: dict[str, Any] = msgspec.json.decode(_frame(received))
+        if "unread" in page:
+            unread: dict[str, str] = page["unread"]
+            break
+        if "again" in page:
+            found.clear()
+            continue
+        said = {"apiVersion": page["apiVersion"], "kind": page["kind"]}
+        found.setdefault((said["apiVersion"], said["kind"]), []).extend(
+            {**said, **item} for item in page["items"]
+        )
+    return [item for _, items in sorted(found.items()) for item in items], unread
+
+
+def _frame(received: BinaryIO) -> bytes:
+    data = received.read(int.from_bytes(received.read(HEAD), "big"))
+    if not data:
+        os._exit(1)  # the parent is gone: there is nobody to tell
+    return data
+
+
+def _end_with_parent(received: BinaryIO) -> None:
+    received.read()
+    os._exit(1)
+
+
+# What goes out
+
+
+def _map(contents: Contents, prices: Sequence[Price], without: End, changed: End) -> dict[str, Any]:
+    """Rows as the page has them: nodes of both ways, and pods by what becomes of them."""
+    from fairlead.kube.decode import convert
+    from fairlead.kube.node import Node
+    from fairlead.kube.pod import Pod
+    from fairlead.simulation.difference import difference
+    from fairlead.web.board import Board, PodRow
+
+    found = difference(without, changed)
+    at = contents.at.timestamp()
+    here, there = (Board(contents.settings, prices=prices) for _ in range(2))
+    for one in contents.of_kind("Namespace"):
+        for board in (here, there):
+            board.put_namespace(one["metadata"]["name"], one["metadata"].get("labels") or {})
+    for node in changed.nodes.values():
+        here.put_node(convert(node, Node), at)
+    for name, mark in found.nodes.items():
+        if mark == "gone":
+            there.put_node(convert(without.nodes[name], Node), at)
+    pods: dict[str, list[PodRow]] = {}
+    for board, left in ((here, False), (there, True)):
+        marks: dict[str, str] = {}
+        for becomes, one in found.pods:
+            if (becomes in LEFT) == left:
+                pod = convert(one, Pod)
+                marks[pod.metadata.key] = becomes
+                board.put_pod(pod, at)
+        for row in board.whole(at).pods:
+            pods.setdefault(marks[row.key], []).append(row)
+    nodes = [*here.whole(at).nodes, *there.whole(at).nodes]
+    return {"nodes": nodes, "marks": found.nodes, "pods": pods}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,218 @@
+"""What-ifs as the server has them worked out: who may ask, how much, one at a time, for as long as one waits."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import pytest
+
+from fairlead.web.whatif import LARGEST, MOST
+from support.browser import Dashboard, dashboard
+from support.cluster import Cluster, Host
+from support.manifests import deployment
+
+SPEC = {"schedulerName": "default-scheduler"}
+
+
+class User:
+    """Asks what would happen, as the page does."""
+
+    def __init__(self, board: Dashboard, session: aiohttp.ClientSession) -> None:
+        self.board = board
+        self.session = session
+        self.url = f"{board.url}/dashboard/api/whatif"
+
+    def asking(self, *changes: tuple[str, str]) -> Any:
+        return self.session.post(self.url, json={"changes": changes})
+
+    async def ask(self, *changes: tuple[str, str]) -> tuple[dict[str, Any], list[str]]:
+        """How it ends, and what is said on the way there."""
+        async with self.asking(*changes) as answer:
+            assert answer.status == 200, await answer.text()
+            lines = [json.loads(line) async for line in answer.content if line.strip()]
+        said = [one["say"] for one in lines if "say" in one]
+        (end,) = (one for one in lines if "say" not in one)
+        return end, said
+
+    async def process_of(self, answer: aiohttp.ClientResponse) -> asyncio.subprocess.Process:
+        """The process that works out an answer; there is one once it has begun."""
+        assert json.loads(await answer.content.readline()) == {"say": "reading the cluster"}
+        process: asyncio.subprocess.Process = self.board.door._server._what_if.process
+        return process
+
+    async def refused(self, status: int, **sent: Any) -> str:
+        async with self.session.post(self.url, **sent) as answer:
+            assert answer.status == status
+            why: str = (await answer.json())["why"]
+            return why
+
+
+@asynccontextmanager
+async def user_of(kubeconfig: Any, **how: Any) -> AsyncIterator[User]:
+    jar = aiohttp.CookieJar(unsafe=True)
+    async with (
+        dashboard(kubeconfig, scheduler=False, **how) as board,
+        aiohttp.ClientSession(cookie_jar=jar) as session,
+    ):
+        await (await session.get(board.address)).read()
+        yield User(board, session)
+
+
+@pytest.fixture
+async def user(embedded_host: Host) -> AsyncIterator[User]:
+    async with user_of(embedded_host.kubeconfig) as found:
+        yield found
+
+
+@asynccontextmanager
+async def filled(cluster: Cluster) -> AsyncIterator[list[str]]:
+    """Two nodes of this test's own, with two pods of a Deployment on one of them."""
+
+    def fill() -> list[str]:
+        first = cluster.add_nodes(1, cpu=4)
+        spec = {**SPEC, "nodeSelector": {"test": cluster.namespace}}
+        cluster.create(deployment("web", 2, pods={**spec, **_asking("1")}))
+        cluster.wait(lambda: _homes(cluster) == first * 2, "the pods to be placed")
+        return [*first, *cluster.add_nodes(1, cpu=4)]
+
+    yield await asyncio.to_thread(fill)
+
+
+def _asking(cpu: str) -> dict[str, Any]:
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}
+    return {"containers": [container]}
+
+
+def _homes(cluster: Cluster) -> list[str]:
+    return [pod["spec"].get("nodeName", "") for pod in cluster.list("Pod")["items"]]
+
+
+@pytest.fixture
+async def cluster_of_ours(embedded_host: Host) -> AsyncIterator[Cluster]:
+    cluster = Cluster(embedded_host)
+    try:
+        yield cluster
+    finally:
+        await asyncio.to_thread(cluster.close)
+
+
+async def test_the_answer_has_both_outcomes_and_what_becomes_of_each_node_and_pod(
+    user: User, cluster_of_ours: Cluster
+) -> None:
+    cluster = cluster_of_ours
+    async with filled(cluster) as (full, empty):
+        end, said = await user.ask(("remove-node", full))
+        found = end["answer"]
+        assert found["changes"] == [f"remove node {full}"]
+        assert found["with"]["nodes"] == found["without"]["nodes"] - 1
+        assert found["with"]["evicted"] == 2
+        drawn = found["map"]
+        assert drawn["marks"] == {full: "gone"}
+        names = [row[0] for row in drawn["nodes"]]
+        assert full in names
+        assert empty in names
+        assert [row[1] for row in drawn["pods"]["evicted"]] == [full, full]
+        assert [row[1] for row in drawn["pods"]["comes"]] == [empty, empty]
+        assert said[0] == "reading the cluster"
+        assert said[-2:] == ["playing with the changes", "playing the cluster as it is"]
+        assert await asyncio.to_thread(_homes, cluster) == [full, full]
+
+
+async def test_nothing_is_worked_out_without_a_session(user: User) -> None:
+    async with aiohttp.ClientSession() as nobody:
+        other = User(user.board, nobody)
+        assert "open the address" in await other.refused(401, json={"changes": [["drain", "n"]]})
+    for headers in ({"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
+        assert "other pages" in await user.refused(403, json={"changes": [["drain", "n"]]}, headers=headers)
+
+
+@pytest.mark.parametrize(
+    ("sent", "problem"),
+    [
+        ({}, "this is no what-if"),
+        ({"changes": []}, "nothing is to be done"),
+        ({"changes": "drain"}, "this is no what-if"),
+        ({"changes": [["drain", "n"]], "more": 1}, "this is no what-if"),
+        ({"changes": [["reboot", "n"]]}, "there is no change 'reboot'; there are add-nodes"),
+        ({"changes": [["drain", "n"]] * (MOST + 1)}, f"these are {MOST + 1} changes"),
+    ],
+)
+async def test_what_is_no_what_if_is_refused(user: User, sent: dict[str, Any], problem: str) -> None:
+    assert problem in await user.refused(400, json=sent)
+
+
+async def test_a_body_is_bounded(user: User) -> None:
+    large = json.dumps({"changes": [["apply", "#" * LARGEST]]})
+    assert "more than" in await user.refused(413, data=large)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (("drain", "nowhere"), "there is no node 'nowhere'"),
+        (("add-nodes", "large"), "add-nodes large: write GROUP=N"),
+        (("add-nodes", "large=1000000"), "more than the 5000 that can be added"),
+        (("scale", "shop/web=100001"), "more than the 100000"),
+        (("lose-zone", "mars"), "there is no zone 'mars'"),
+        (("apply", "kind: [}"), "apply: is neither YAML nor JSON"),
+        (("apply", ""), "apply: there is no object"),
+        (("apply", "kind: Pod"), "apply: a Pod has no metadata.name"),
+        (("policy", "{kind: Pod, metadata: {name: a}}"), "this is a Pod, not a PlacementPolicy"),
+    ],
+)
+async def test_what_is_wrong_with_a_change_is_said_of_that_change(
+    user: User, cluster_of_ours: Cluster, change: tuple[str, str], problem: str
+) -> None:
+    async with filled(cluster_of_ours) as (_, empty):
+        end, _ = await user.ask(("drain", empty), change)
+    assert end["wrong"]["change"] == 1
+    assert problem in end["wrong"]["why"]
+    assert "\n" not in end["wrong"]["why"]
+
+
+async def test_one_is_worked_out_at_a_time_and_ends_when_its_browser_goes_away(user: User) -> None:
+    async with user.asking(("add-nodes", "none=1")) as first:
+        process = await user.process_of(first)
+        # Stopped, it never ends by itself.
+        os.kill(process.pid, signal.SIGSTOP)
+        assert "another what-if is being worked out" in await user.refused(
+            503, json={"changes": [["drain", "n"]]}
+        )
+        first.close()
+    assert await process.wait() == -signal.SIGKILL
+    end, _ = await user.ask(("add-nodes", "none=1"))
+    assert "there is no node group 'none'" in end["wrong"]["why"]
+
+
+async def test_the_page_goes_on_while_one_is_worked_out_and_the_server_ends_with_it_under_way(
+    user: User,
+) -> None:
+    async with user.asking(("add-nodes", "none=1")) as answer:
+        process = await user.process_of(answer)
+        os.kill(process.pid, signal.SIGSTOP)
+        async with user.session.get(f"{user.board.url}/dashboard/api/state") as state:
+            assert state.status == 200
+        await user.board.stop()
+        assert await process.wait() == -signal.SIGKILL
+        answer.close()
+    await user.board.start(scheduler=False)
+
+
+async def test_a_process_that_takes_too_much_memory_is_no_harm(user: User) -> None:
+    user.board.door._server._what_if._memory = 40 * 2**20
+    end, _ = await user.ask(("add-nodes", "none=1"))
+    assert "takes more memory than it may have here, 40 MiB" in end["wrong"]["why"]
+
+
+async def test_a_process_that_is_killed_is_told_of(user: User) -> None:
+    async with user.asking(("add-nodes", "none=1")) as answer:
+        (await user.process_of(answer)).kill()
+        lines = [json.loads(line) async for line in answer.content if line.strip()]
+    assert "ended by the system" in lines[-1]["wrong"]["why"]
