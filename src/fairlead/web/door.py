@@ -69,6 +69,7 @@ class DashboardDoor(Door):
             self._history,
             self._answers,
             what_if,
+            workloads=self._live.workloads,
             trouble=lambda: self._live.trouble,
             now=lambda: context.clock.wall().timestamp(),
             more={"title": title, "signIn": sign_in, "flags": list(flags)},

@@ -31,6 +31,7 @@ from fairlead.feed.watches import Followed
 from fairlead.kube.event import Event
 from fairlead.kube.meta import Object
 from fairlead.kube.resources import Resource, known
+from fairlead.kube.workloads import Workload
 from fairlead.policy.names import API_VERSION, POLICIES
 from fairlead.web.answers import Answers, Objects
 from fairlead.web.board import Board
@@ -43,6 +44,7 @@ _LEASES_S = 5.0
 _AGAIN_S = 30.0
 _REFUSED = (403, 404, 405)
 _NEEDED = ("Pod", "Node")
+_SCALED = ("Deployment", "StatefulSet", "ReplicaSet")
 # What a cluster writes most of, and the page has from pods themselves.
 _LOUD = (
     "Scheduled",
@@ -105,6 +107,16 @@ class Live:
         """The policies that hold and that the cluster does not have, as plain data."""
         from_file = self._context.policies.from_file
         return [one for one in self._policies() if from_file(one["metadata"]["name"])]
+
+    def workloads(self) -> list[tuple[str, int]]:
+        """What a user scales or deletes, as ``namespace/kind/name``, and how many replicas it wants."""
+        found = []
+        for kind in _SCALED:
+            for thing in self._things.get(kind, {}).values():
+                meta = thing.metadata
+                if isinstance(thing, Workload) and meta.controller is None:
+                    found.append((f"{meta.namespace}/{kind}/{meta.name}", thing.desired))
+        return sorted(found)
 
     def say(self, happening: Happening) -> None:
         """Something happened that no watch shows."""

@@ -66,6 +66,7 @@ class Server:
         answers: Answers,
         what_if: WhatIf,
         *,
+        workloads: Callable[[], list[tuple[str, int]]],
         trouble: Callable[[], str],
         now: Callable[[], float],
         more: dict[str, Any],
@@ -75,6 +76,7 @@ class Server:
         self._history = history
         self._answers = answers
         self._what_if = what_if
+        self._workloads = workloads
         self._trouble = trouble
         self._now = now
         self._more = more
@@ -95,6 +97,7 @@ class Server:
             ("stream", self._stream),
             ("replay", self._replay),
             ("lines", self._lines),
+            ("workloads", self._scaled),
             ("pods/{namespace}/{name}", self._pod),
             (f"{{what:{'|'.join(DOCUMENTS)}}}", self._document),
         ):
@@ -235,6 +238,10 @@ class Server:
     async def _lines(self, request: web.Request) -> web.Response:
         lines = self._board.lines_of(request.query.get("about", ""))
         return await _packed(request, lambda: msgspec.json.encode({"lines": lines}))
+
+    async def _scaled(self, request: web.Request) -> web.Response:
+        found = self._workloads()
+        return await _packed(request, lambda: msgspec.json.encode({"workloads": found}))
 
     # What is asked of the engine
 
