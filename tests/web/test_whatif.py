@@ -1,4 +1,4 @@
-"""What-ifs as the server has them worked out: who may ask, how much, one at a time, for as long as one waits."""
+"""What-ifs as the server has them worked out: who may ask, how much, one at a time, as long as one waits."""
 
 from __future__ import annotations
 

@@ -150,11 +150,14 @@ export class Canvas {
       pen.fillStyle = this.colours.colour(pod);
       const gap = height >= 4 ? 1 : 0;
       pen.fillRect(left, top + y + gap, width, height - gap);
-      if (pod.state === "leaving" || pod.state === "coming") {
-        pen.fillStyle = pod.state === "leaving" ? this.striped : this.dotted;
+      const written = named && height >= 13;
+      // Where there is room for a text, its sign says the same.
+      const pattern = pod.state === "leaving" ? this.striped : pod.state === "coming" && !written ? this.dotted : null;
+      if (pattern) {
+        pen.fillStyle = pattern;
         pen.fillRect(left, top + y + gap, width, height - gap);
       }
-      if (named && height >= 13 && !faded) this.write((pod.sign ? `${pod.sign} ` : "") + pod.key.slice(pod.key.indexOf("/") + 1), left + 4, top + y + gap + (height - gap) / 2, width - 8, pod);
+      if (written && !faded) this.write((pod.sign ? `${pod.sign} ` : "") + pod.key.slice(pod.key.indexOf("/") + 1), left + 4, top + y + gap + (height - gap) / 2, width - 8, pod);
     }
     pen.globalAlpha = 1;
     if (named) {

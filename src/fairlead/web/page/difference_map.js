@@ -55,8 +55,8 @@ export class DifferenceMap {
     this.only = h("button", {type: "button", class: "toggle", onclick: () => this.press(this.only)}, "Only what differs");
     this.only.setAttribute("aria-pressed", String(nodes.length > MANY && this.differing.length > 0));
     this.asTable = h("button", {type: "button", class: "toggle", "aria-pressed": "false", onclick: () => this.press(this.asTable)}, "Table");
-    this.table = new Table(COLUMNS, {caption: "Nodes with the changes", empty: "No node is another than without the changes."});
-    this.none = h("p", {class: "empty"}, "No node is another than without the changes.");
+    this.table = new Table(COLUMNS, {caption: "Nodes with the changes", empty: "Every node is as it would be without the changes."});
+    this.none = h("p", {class: "empty"}, "Every node is as it would be without the changes.");
     this.legend = h("ul", {class: "legend", "aria-label": "What becomes of pods"});
     this.side = h("section", {class: "panel chosen", hidden: true, "aria-label": "Node"});
     this.element = h("section", {class: "difference", "aria-label": "Map of the difference"},

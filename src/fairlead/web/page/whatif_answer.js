@@ -8,11 +8,11 @@ import {h} from "./dom.js";
 export function headlineOf({without: a, with: b}) {
   const more = b.pending - a.pending;
   const evicted = b.evicted - a.evicted;
-  const onTheWay = evicted > 0 ? `, ${count(evicted, "pod is", "pods are")} evicted on the way` : "";
+  const onTheWay = evicted > 0 ? `; ${evicted.toLocaleString("en")} would be evicted on the way` : "";
   if (more > 0) return ["bad", `${count(more, "more pod", "more pods")} would wait for a node${onTheWay}.`];
   const tone = evicted > 0 ? "warn" : "good";
-  if (more < 0) return [tone, `${count(-more, "pod", "pods")} fewer would wait for a node${onTheWay}.`];
-  if (b.pending) return [tone, `As many pods wait for a node as without it, ${b.pending.toLocaleString("en")}${onTheWay}.`];
+  if (more < 0) return [tone, `${count(-more, "pod")} fewer would wait for a node${onTheWay}.`];
+  if (b.pending) return [tone, `${count(b.pending, "pod")} would wait for a node, as many as without this${onTheWay}.`];
   return [tone, `Every pod would have a node${onTheWay}.`];
 }
 
