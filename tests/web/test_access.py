@@ -19,7 +19,18 @@ from support.command import run_command
 from support.door import DoorProcess
 
 ROOT = Path(__file__).resolve().parents[2]
-READS = ("state", "stream", "replay", "lines", "workloads", "queue", "gangs", "policies", "tiers", "pods/shop/web")
+READS = (
+    "state",
+    "stream",
+    "replay",
+    "lines",
+    "workloads",
+    "queue",
+    "gangs",
+    "policies",
+    "tiers",
+    "pods/shop/web",
+)
 
 
 @pytest.fixture

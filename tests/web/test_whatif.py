@@ -14,55 +14,11 @@ import aiohttp
 import pytest
 
 from fairlead.web.whatif import LARGEST, MOST
-from support.browser import Dashboard, dashboard
 from support.cluster import Cluster, Host
 from support.manifests import deployment
+from support.what_ifs import User, user_of
 
 SPEC = {"schedulerName": "default-scheduler"}
-
-
-class User:
-    """Asks what would happen, as the page does."""
-
-    def __init__(self, board: Dashboard, session: aiohttp.ClientSession) -> None:
-        self.board = board
-        self.session = session
-        self.url = f"{board.url}/dashboard/api/whatif"
-
-    def asking(self, *changes: tuple[str, str]) -> Any:
-        return self.session.post(self.url, json={"changes": changes})
-
-    async def ask(self, *changes: tuple[str, str]) -> tuple[dict[str, Any], list[str]]:
-        """How it ends, and what is said on the way there."""
-        async with self.asking(*changes) as answer:
-            assert answer.status == 200, await answer.text()
-            lines = [json.loads(line) async for line in answer.content if line.strip()]
-        said = [one["say"] for one in lines if "say" in one]
-        (end,) = (one for one in lines if "say" not in one)
-        return end, said
-
-    async def process_of(self, answer: aiohttp.ClientResponse) -> asyncio.subprocess.Process:
-        """The process that works out an answer; there is one once it has begun."""
-        assert json.loads(await answer.content.readline()) == {"say": "reading the cluster"}
-        process: asyncio.subprocess.Process = self.board.door._server._what_if.process
-        return process
-
-    async def refused(self, status: int, **sent: Any) -> str:
-        async with self.session.post(self.url, **sent) as answer:
-            assert answer.status == status
-            why: str = (await answer.json())["why"]
-            return why
-
-
-@asynccontextmanager
-async def user_of(kubeconfig: Any, **how: Any) -> AsyncIterator[User]:
-    jar = aiohttp.CookieJar(unsafe=True)
-    async with (
-        dashboard(kubeconfig, scheduler=False, **how) as board,
-        aiohttp.ClientSession(cookie_jar=jar) as session,
-    ):
-        await (await session.get(board.address)).read()
-        yield User(board, session)
 
 
 @pytest.fixture
@@ -140,7 +96,6 @@ async def test_nothing_is_worked_out_without_a_session(user: User) -> None:
         ({"changes": []}, "nothing is to be done"),
         ({"changes": "drain"}, "this is no what-if"),
         ({"changes": [["drain", "n"]], "more": 1}, "this is no what-if"),
-        ({"changes": [["reboot", "n"]]}, "there is no change 'reboot'; there are add-nodes"),
         ({"changes": [["drain", "n"]] * (MOST + 1)}, f"these are {MOST + 1} changes"),
     ],
 )
@@ -157,6 +112,7 @@ async def test_a_body_is_bounded(user: User) -> None:
     ("change", "problem"),
     [
         (("drain", "nowhere"), "there is no node 'nowhere'"),
+        (("reboot", "n"), "there is no change 'reboot'; there are add-nodes"),
         (("add-nodes", "large"), "add-nodes large: write GROUP=N"),
         (("add-nodes", "large=1000000"), "more than the 5000 that can be added"),
         (("scale", "shop/web=100001"), "more than the 100000"),
@@ -205,10 +161,12 @@ async def test_the_page_goes_on_while_one_is_worked_out_and_the_server_ends_with
     await user.board.start(scheduler=False)
 
 
-async def test_a_process_that_takes_too_much_memory_is_no_harm(user: User) -> None:
-    user.board.door._server._what_if._memory = 40 * 2**20
-    end, _ = await user.ask(("add-nodes", "none=1"))
-    assert "takes more memory than it may have here, 40 MiB" in end["wrong"]["why"]
+async def test_a_process_that_takes_too_much_memory_is_no_harm(user: User, cluster_of_ours: Cluster) -> None:
+    labels = {"eks.amazonaws.com/nodegroup": cluster_of_ours.namespace}
+    await asyncio.to_thread(cluster_of_ours.add_nodes, 1, labels=labels)
+    user.board.door._server._what_if._memory = 60 * 2**20
+    end, _ = await user.ask(("add-nodes", f"{cluster_of_ours.namespace}=5000"))
+    assert "takes more memory than it may have here, 60 MiB" in end["wrong"]["why"]
 
 
 async def test_a_process_that_is_killed_is_told_of(user: User) -> None:

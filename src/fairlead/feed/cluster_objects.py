@@ -32,9 +32,13 @@ async def read_objects(
 
 
 def _queries(served: Iterable[Resource], system_namespace: str) -> list[Query]:
-    """What every question is answered from, and more; all of it as plain data."""
+    """What every question is answered from, and more; all as plain data. Leases of others are not copied."""
     listed = list(served)
     offered = {(one.group, one.plural) for one in listed}
     more = (known(kind) for kind in _MORE)
-    asked = [replace(query, kind=None) for query in queries_of(listed, system_namespace)]
+    asked = [
+        replace(query, kind=None)
+        for query in queries_of(listed, system_namespace)
+        if query.namespace in ("", system_namespace)
+    ]
     return [*asked, *(Query(one) for one in more if (one.group, one.plural) in offered)]

@@ -110,13 +110,12 @@ class Live:
 
     def workloads(self) -> list[tuple[str, int]]:
         """What a user scales or deletes, as ``namespace/kind/name``, and how many replicas it wants."""
-        found = []
-        for kind in _SCALED:
-            for thing in self._things.get(kind, {}).values():
-                meta = thing.metadata
-                if isinstance(thing, Workload) and meta.controller is None:
-                    found.append((f"{meta.namespace}/{kind}/{meta.name}", thing.desired))
-        return sorted(found)
+        return sorted(
+            (f"{thing.metadata.namespace}/{kind}/{thing.metadata.name}", thing.desired)
+            for kind in _SCALED
+            for thing in self._things.get(kind, {}).values()
+            if isinstance(thing, Workload) and thing.metadata.controller is None
+        )
 
     def say(self, happening: Happening) -> None:
         """Something happened that no watch shows."""

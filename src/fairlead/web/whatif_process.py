@@ -1,8 +1,7 @@
 """The process that works out one what-if: a cluster's objects come in, progress and the answer go out.
 
-Both ways in frames: eight bytes of length, then that many. The first that comes in is the task; then pages of
-objects, then what could not be read. It runs below the priority of its parent, within a limit of memory, and
-ends when the parent does.
+What comes in is told in `whatif_task`; what goes out are frames of JSON. It runs below the priority of its
+parent, within a limit of memory, and ends when the parent does.
 """
 
 from __future__ import annotations
@@ -12,48 +11,35 @@ import pickle
 import resource
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import msgspec
 
+from fairlead.doors.process import configure_logging
 from fairlead.engine.ask.cost import Price
-from fairlead.engine.planning.settings import Settings
+from fairlead.engine.ask.objects import opened
 from fairlead.errors import BadInput, FairleadError
-from fairlead.nodegroups import NodeGroup
+from fairlead.kube.decode import convert
+from fairlead.kube.documents import documents
+from fairlead.kube.node import Node
+from fairlead.kube.pod import Pod
+from fairlead.policy.names import POLICIES
+from fairlead.policy.rule.model import read_policies
 from fairlead.simulation.change_text import NAMES, read_change
 from fairlead.simulation.changes import AddNodes, Apply, Change, Scale
 from fairlead.simulation.cluster_copy import ClusterCopy
+from fairlead.simulation.contents import Contents, components_seen
+from fairlead.simulation.difference import End, difference, end_of
+from fairlead.simulation.whatif import Question, compare
+from fairlead.web.board import Board, PodRow
+from fairlead.web.whatif_task import HEAD, Task, framed
 
-if TYPE_CHECKING:
-    from fairlead.simulation.contents import Contents
-    from fairlead.simulation.difference import End
-    from fairlead.simulation.whatif import Question
-
-HEAD = 8
-"""Bytes of a frame's length."""
-APPLY, POLICY = "apply", "policy"
-LEFT = ("evicted", "moved", "goes")
-"""What becomes of pods that are not where they would be without the changes."""
-CHANGES = (*NAMES, APPLY, POLICY)
-"""The names of changes. The texts of the last two are manifests."""
+_APPLY, _POLICY = "apply", "policy"
+_LEFT = ("evicted", "moved", "goes")
 _MOST_NODES, _MOST_REPLICAS = 5_000, 100_000
 _NICE = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """What to work out: changes by name and text, and what the objects of the cluster do not tell."""
-
-    changes: tuple[tuple[str, str], ...]
-    at: datetime
-    settings: Settings
-    groups: tuple[NodeGroup, ...]
-    prices: tuple[Price, ...]
-    policies: tuple[dict[str, Any], ...]
-    memory: int
 
 
 class BadChange(BadInput):
@@ -82,72 +68,50 @@ class _Numbered(Change):
             raise BadChange(self.number, str(error)) from error
 
 
-def page_of(api_version: str, kind: str, items: Sequence[bytes]) -> bytes:
-    """A page of objects, as it goes to the process.
-
-    >>> page_of("v1", "Pod", [b'{"metadata":{}}', b"{}"])
-    b'{"apiVersion":"v1","kind":"Pod","items":[{"metadata":{}},{}]}'
-    """
-    head = b'{"apiVersion":"%s","kind":"%s","items":[' % (api_version.encode(), kind.encode())
-    return head + b",".join(items) + b"]}"
-
-
 def main() -> None:
     """Be the process."""
     received, sent = sys.stdin.buffer, sys.stdout.buffer
 
     def send(said: dict[str, Any]) -> None:
-        data = msgspec.json.encode(said)
-        sent.write(len(data).to_bytes(HEAD, "big") + data)
+        sent.write(framed(msgspec.json.encode(said)))
         sent.flush()
 
     os.nice(_NICE)
+    configure_logging("auto", "warning")  # what happens in a copy is told by its outcome
+    task: Task = pickle.loads(_frame(received))
+    complete = threading.Event()
+    threading.Thread(target=_end_with_parent, args=(received, complete), daemon=True).start()
+    # All is imported by now: what takes too much from here on is the copy.
+    resource.setrlimit(resource.RLIMIT_DATA, (task.memory, task.memory))
     try:
-        task: Task = pickle.loads(_frame(received))
-        resource.setrlimit(resource.RLIMIT_DATA, (task.memory, task.memory))
-        send({"answer": _answer(task, received, lambda text: send({"say": text}))})
+        question = _question(task)
+        objects, unread = _objects(received)
+        complete.set()
+        found = _answer(task, question, objects, lambda text: send({"say": f"playing {text}"}))
+        send({"answer": {**found, "unread": unread}})
     except BadChange as error:
         send({"wrong": {"why": " ".join(str(error).split()), "change": error.number}})
     except FairleadError as error:
         send({"wrong": {"why": str(error)}})
     except MemoryError:
-        mib = task.memory // 2**20
-        send(
-            {
-                "wrong": {
-                    "why": f"the copy of this cluster takes more memory than it may have here, {mib:,} MiB"
-                }
-            }
-        )
+        most = f"{task.memory // 2**20:,} MiB"
+        send({"wrong": {"why": f"the copy of this cluster takes more memory than it may have here, {most}"}})
 
 
-def _answer(task: Task, received: BinaryIO, say: Any) -> dict[str, Any]:
-    from fairlead.doors.process import configure_logging
-    from fairlead.simulation.contents import Contents, components_seen
-    from fairlead.simulation.difference import end_of
-    from fairlead.simulation.whatif import compare
-
-    configure_logging("auto", "warning")  # what happens in a copy is told by its outcome
-    question = _question(task)
-    objects, unread = _objects(received)
-    threading.Thread(target=_end_with_parent, args=(received,), daemon=True).start()
+def _answer(
+    task: Task, question: Question, objects: Sequence[dict[str, Any]], say: Callable[[str], None]
+) -> dict[str, Any]:
     acting = components_seen(objects, task.at, task.settings)
     contents = Contents(tuple(objects), task.at, task.settings, acting, task.groups)
     if task.policies:
         contents = contents.with_policies(task.policies)
     ends: list[End] = []
-    found = compare(
-        contents,
-        question,
-        lambda text: say(f"playing {text}"),
-        lambda copy, observer: ends.append(end_of(copy, observer)),
-    )
+    found = compare(contents, question, say, lambda copy, observer: ends.append(end_of(copy, observer)))
     changed, without = ends
     return {
         **found.to_dict(),
         "at": task.at.timestamp(),
         "components": sorted(acting),
-        "unread": unread,
         "map": _map(contents, task.prices, without, changed),
     }
 
@@ -156,24 +120,26 @@ def _answer(task: Task, received: BinaryIO, say: Any) -> dict[str, Any]:
 
 
 def _question(task: Task) -> Question:
-    from fairlead.simulation.whatif import Question
-
     changes: list[Change] = []
     policies: list[dict[str, Any]] = []
     for number, (name, text) in enumerate(task.changes):
         try:
-            if name == POLICY:
+            if name == _POLICY:
                 policies += _policies(text)
             else:
-                change = _apply(number, text) if name == APPLY else _checked(read_change(name, name, text))
-                changes.append(_Numbered(number, change))
+                changes.append(_Numbered(number, _change(number, name, text)))
         except BadInput as error:
             raise BadChange(number, str(error)) from error
     return Question(changes, policies, prices=task.prices)
 
 
-def _checked(change: Change) -> Change:
-    """A number that a user mistypes is not to keep the server busy."""
+def _change(number: int, name: str, text: str) -> Change:
+    if name == _APPLY:
+        return Apply(f"the manifests of change {number + 1}", _manifests(_APPLY, text))
+    if name not in NAMES:
+        raise BadInput(f"there is no change {name!r}; there are {', '.join((*NAMES, _APPLY, _POLICY))}")
+    change = read_change(name, name, text)
+    # A number that a user mistypes is not to keep the server busy.
     if isinstance(change, AddNodes) and change.number > _MOST_NODES:
         raise BadInput(f"{change.number} nodes are more than the {_MOST_NODES} that can be added")
     if isinstance(change, Scale) and change.replicas > _MOST_REPLICAS:
@@ -181,25 +147,17 @@ def _checked(change: Change) -> Change:
     return change
 
 
-def _apply(number: int, text: str) -> Change:
-    return Apply(f"the manifests of change {number + 1}", _manifests(APPLY, text))
-
-
 def _policies(text: str) -> list[dict[str, Any]]:
-    from fairlead.policy.names import POLICIES
-    from fairlead.policy.rule.model import read_policies
 
-    found = _manifests(POLICY, text)
+    found = _manifests(_POLICY, text)
     for one in found:
         if one["kind"] != POLICIES.kind:
-            raise BadInput(f"{POLICY}: this is a {one['kind']}, not a {POLICIES.kind}")
+            raise BadInput(f"{_POLICY}: this is a {one['kind']}, not a {POLICIES.kind}")
     read_policies(found)
     return found
 
 
 def _manifests(called: str, text: str) -> list[dict[str, Any]]:
-    from fairlead.engine.ask.objects import opened
-    from fairlead.kube.documents import documents
 
     found = list(opened(documents(text, called)))
     if not found:
@@ -236,7 +194,9 @@ def _frame(received: BinaryIO) -> bytes:
     return data
 
 
-def _end_with_parent(received: BinaryIO) -> None:
+def _end_with_parent(received: BinaryIO, complete: threading.Event) -> None:
+    """After all objects nothing comes in but the end: then the parent is gone."""
+    complete.wait()
     received.read()
     os._exit(1)
 
@@ -246,12 +206,6 @@ def _end_with_parent(received: BinaryIO) -> None:
 
 def _map(contents: Contents, prices: Sequence[Price], without: End, changed: End) -> dict[str, Any]:
     """Rows as the page has them: nodes of both ways, and pods by what becomes of them."""
-    from fairlead.kube.decode import convert
-    from fairlead.kube.node import Node
-    from fairlead.kube.pod import Pod
-    from fairlead.simulation.difference import difference
-    from fairlead.web.board import Board, PodRow
-
     found = difference(without, changed)
     at = contents.at.timestamp()
     here, there = (Board(contents.settings, prices=prices) for _ in range(2))
@@ -267,7 +221,7 @@ def _map(contents: Contents, prices: Sequence[Price], without: End, changed: End
     for board, left in ((here, False), (there, True)):
         marks: dict[str, str] = {}
         for becomes, one in found.pods:
-            if (becomes in LEFT) == left:
+            if (becomes in _LEFT) == left:
                 pod = convert(one, Pod)
                 marks[pod.metadata.key] = becomes
                 board.put_pod(pod, at)
