@@ -56,7 +56,12 @@ VIEWS = {
     "pod-runs": "#/pods/shop/{web}",
     "pod-missing": "#/pods/shop/nothing",
 }
-SHOWN = {"map": ("map", False), "decisions": ("decisions", False), "pod": ("pod-waits", True)}
+SHOWN = {
+    "map": ("map", False),
+    "decisions": ("decisions", False),
+    "pod": ("pod-waits", True),
+    "whatif": ("whatif-answer", False),
+}
 """The documentation's: name of the file → view, and whether dark."""
 
 

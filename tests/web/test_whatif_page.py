@@ -149,7 +149,7 @@ async def test_the_form_is_used_from_an_empty_one_to_an_answer(anywhere: Scene) 
         assert drawn[first] == {"evicted": evicted}
         assert drawn[second] == {"stays": 6 - evicted, "comes": 4 - (6 - evicted)}
         await tab.shows("Insufficient cpu", ".beside")
-        await tab.shows(scene.web, ".beside")
+        await tab.shows(f"{scene.cluster.namespace}/web", ".beside")
         assert len(scene.homes()) == 6, "nothing was done to the cluster"
 
 

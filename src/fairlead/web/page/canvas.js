@@ -151,8 +151,8 @@ export class Canvas {
       const gap = height >= 4 ? 1 : 0;
       pen.fillRect(left, top + y + gap, width, height - gap);
       const written = named && height >= 13;
-      // Where there is room for a text, its sign says the same.
-      const pattern = pod.state === "leaving" ? this.striped : pod.state === "coming" && !written ? this.dotted : null;
+      // Where there is room for a text with a sign, that says the same.
+      const pattern = written && pod.sign ? null : pod.state === "leaving" ? this.striped : pod.state === "coming" ? this.dotted : null;
       if (pattern) {
         pen.fillStyle = pattern;
         pen.fillRect(left, top + y + gap, width, height - gap);
@@ -198,7 +198,7 @@ export class Canvas {
     const {pen} = this;
     pen.font = `11px ${FONT}`;
     if (room < 24) return;
-    pen.fillStyle = onColour(pod.state === "leaving" ? this.ink.box : this.colours.colour(pod), pod.state === "starting" ? this.ink.box : "");
+    pen.fillStyle = onColour(pod.state === "leaving" && !pod.sign ? this.ink.box : this.colours.colour(pod), pod.state === "starting" ? this.ink.box : "");
     pen.fillText(this.fit(text, room), x, y + 0.5);
   }
 

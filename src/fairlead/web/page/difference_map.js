@@ -33,7 +33,9 @@ export function differenceOf({nodes, marks, pods}) {
       const {sign, state, rank} = BECOMES[becomes];
       const node = found.get(pod.node);
       if (!node) continue; // its node went before it
-      node.pods.set(`${becomes} ${pod.key}`, {...pod, becomes, sign, state, rank});
+      // A pod that comes has a name of the copy's own: its workload says more.
+      const key = becomes === "comes" ? pod.workload || pod.key : pod.key;
+      node.pods.set(`${becomes} ${pod.key}`, {...pod, key, becomes, sign, state, rank});
       node.counts[becomes] = (node.counts[becomes] ?? 0) + 1;
       counts[becomes] = (counts[becomes] ?? 0) + 1;
     }
@@ -140,8 +142,9 @@ export class DifferenceMap {
       h("h2", {}, name), h("p", {}, saidOf(node)),
       h("ul", {class: "pods"}, pods.map((pod) => h("li", {},
         h("span", {class: `swatch ${pod.state}`, style: {"--swatch": this.colours.colour(pod)}, "aria-hidden": "true"}),
-        pod.becomes === "comes" ? pod.workload || pod.key : podLink(pod.key, pod.key),
+        pod.becomes === "comes" ? pod.key : podLink(pod.key, pod.key),
         h("small", {}, [`${pod.sign} ${BECOMES[pod.becomes].label}`.trim(), `priority ${pod.priority}`].join(" · "))))));
+    this.side.scrollIntoView({block: "nearest"});
   }
 
   close() {
@@ -155,7 +158,7 @@ export class DifferenceMap {
     this.tip.hidden = !node;
     if (!node) return;
     fill(this.tip, h("b", {}, name), h("br"), saidOf(node),
-      pod && [h("br"), h("span", {class: `swatch ${pod.state}`, style: {"--swatch": this.colours.colour(pod)}}), `${pod.becomes === "comes" ? pod.workload || pod.key : pod.key}: ${BECOMES[pod.becomes].label}`]);
+      pod && [h("br"), h("span", {class: `swatch ${pod.state}`, style: {"--swatch": this.colours.colour(pod)}}), `${pod.key}: ${BECOMES[pod.becomes].label}`]);
     this.tip.style.left = `${Math.max(0, Math.min(x + 14, this.held.clientWidth - this.tip.offsetWidth - 4))}px`;
     this.tip.style.top = `${y + 18}px`;
   }

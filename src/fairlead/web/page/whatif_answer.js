@@ -42,7 +42,7 @@ export function answerPanel(found) {
 function notesOf({at, components, skipped, unread}) {
   return [
     `The cluster as of ${clock(at)}`,
-    components.length ? `Of Fairlead acted: ${components.join(", ")}` : "No component of Fairlead acted, because the cluster's objects tell of none",
+    components.length ? `Components of Fairlead that acted: ${components.join(", ")}` : "No component of Fairlead acted: the cluster's objects tell of none",
     ...Object.entries(skipped).map(([kind, number]) => `${number} of kind ${kind} were left out`),
     ...Object.entries(unread).map(([kind, why]) => `${kind} not read: ${why}`),
   ];
@@ -89,8 +89,14 @@ function workloadsOf(a, b) {
     .sort((one, other) => other.b.evicted - one.b.evicted || (one.workload + one.tier < other.workload + other.tier ? -1 : 1));
 }
 
+/** Namespace and name, and below them what it is: the kind matters less, and a revision is long. */
+function workloadCell({workload, revision}) {
+  const [namespace, kind, ...name] = workload.split("/");
+  return [`${namespace}/${name.join("/")}`, h("small", {}, ` ${kind}${revision ? ` ${revision}` : ""}`)];
+}
+
 const NONE = {placed: 0, pending: 0, evicted: 0, moved: 0};
-const podsOf = ({placed, pending}) => `${placed.toLocaleString("en")}${pending ? ` and ${pending.toLocaleString("en")} pending` : ""}`;
+const podsOf = ({placed, pending}) => [placed.toLocaleString("en"), pending > 0 && h("small", {}, ` ${pending.toLocaleString("en")} pending`)];
 const goneOf = ({evicted, moved}) => [evicted && `${evicted}`, moved && `${moved} moved`].filter(Boolean).join(", ");
 
 const NUMBERS = [
@@ -105,7 +111,7 @@ const REASONS = [
   {name: "b", label: "With this", number: true, cell: (one) => h("b", {}, one.b.toLocaleString("en"))},
 ];
 const WORKLOADS = [
-  {name: "workload", label: "Workload", cell: (one) => [one.workload, one.revision && h("small", {}, ` ${one.revision}`)]},
+  {name: "workload", label: "Workload", cell: workloadCell},
   {name: "tier", label: "Tier", cell: (one) => one.tier},
   {name: "a", label: "As it is", number: true, cell: (one) => podsOf(one.a)},
   {name: "b", label: "With this", number: true, cell: (one) => h("b", {}, podsOf(one.b))},
