@@ -28,7 +28,7 @@ class User:
         """How it ends, and what is said on the way there."""
         async with self.asking(*changes) as answer:
             assert answer.status == 200, await answer.text()
-            lines = [json.loads(line) async for line in answer.content if line.strip()]
+            lines = [json.loads(line) for line in (await answer.read()).splitlines() if line]
         said = [one["say"] for one in lines if "say" in one]
         (end,) = (one for one in lines if "say" not in one)
         return end, said

@@ -149,7 +149,7 @@ class WhatIf:
                         yield _wrong(f"the cluster could not be read: {failed}")
                         return
                     if not receiving.done():
-                        yield reading.progress() or b"\n"
+                        yield (b"" if feeding.done() else reading.progress()) or b"\n"
                         continue
                     try:
                         line = receiving.result()
