@@ -6,15 +6,20 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
 
+from fairlead.client.config import load
 from fairlead.web.whatif import LARGEST, MOST
 from support.cluster import Cluster, Host
+from support.faults import Answer, Faithful, FaultProxy, RequestFault
 from support.manifests import deployment
 from support.what_ifs import User, user_of
 
@@ -174,3 +179,67 @@ async def test_a_process_that_is_killed_is_told_of(user: User) -> None:
         (await user.process_of(answer)).kill()
         lines = [json.loads(line) async for line in answer.content if line.strip()]
     assert "ended by the system" in lines[-1]["wrong"]["why"]
+
+
+async def test_the_page_knows_the_flags_that_ask_the_same_on_a_command_line(embedded_host: Host) -> None:
+    kubeconfig = str(embedded_host.kubeconfig)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "fairlead", "dashboard", "--kubeconfig", kubeconfig, "--pdb=best-effort"),
+        *("--listen", "127.0.0.1:0", "--system-namespace=mine"),
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    try:
+        address = (await process.stdout.readline()).decode().split()[-1]
+        async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+            await (await session.get(address)).read()
+            async with session.get(f"{address.partition('/open')[0]}/api/state") as answer:
+                state = await answer.json()
+    finally:
+        process.terminate()
+        await process.communicate()
+    flags = state["flags"]
+    assert dict(zip(flags[::2], flags[1::2], strict=True)) == {
+        "--kubeconfig": kubeconfig,
+        "--pdb": "best-effort",
+        "--system-namespace": "mine",
+    }
+
+
+class Compacted(Faithful):
+    """The first pages of DaemonSets are gone before they are read to the end."""
+
+    def __init__(self) -> None:
+        self.paths: list[str] = []
+
+    def on_request(self, method: str, path: str) -> RequestFault | None:
+        if "/daemonsets" not in path:
+            return None
+        self.paths.append(path)
+        return Answer(410, "Expired") if len(self.paths) == 1 else None
+
+
+async def test_a_list_that_is_compacted_away_while_it_is_read_is_read_again(
+    cluster_of_ours: Cluster, tmp_path: Path
+) -> None:
+    cluster, plan = cluster_of_ours, Compacted()
+    async with filled(cluster) as (full, _), FaultProxy(load(cluster.kubeconfig), plan) as proxy:
+        kubeconfig = tmp_path / "kubeconfig"
+        kubeconfig.write_text(json.dumps(_kubeconfig(proxy.target.server.url)))
+        async with user_of(kubeconfig) as user:
+            end, _ = await user.ask(("remove-node", full))
+    assert [("limit=" in path) for path in plan.paths] == [True, False]
+    assert end["answer"]["without"]["placed"] == 2
+    assert end["answer"]["with"]["evicted"] == 2
+
+
+def _kubeconfig(url: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "proxy",
+        "contexts": [{"name": "proxy", "context": {"cluster": "proxy", "user": "proxy"}}],
+        "clusters": [{"name": "proxy", "cluster": {"server": url}}],
+        "users": [{"name": "proxy", "user": {}}],
+    }
