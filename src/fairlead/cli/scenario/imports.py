@@ -30,7 +30,11 @@ _folder_options = options(
 )
 
 
-@click.group("import", context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    "import",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Example: fairlead scenario import recording recording.jsonl -o monday",
+)
 def import_group() -> None:
     """Make a scenario from a trace, a dump of a cluster, or a recording.
 
@@ -43,8 +47,10 @@ def import_group() -> None:
     epilog="""Examples:
 
     \b
-    fairlead scenario import openb --nodes nodes.csv --pods pods.csv -o gpus
-    fairlead scenario import openb --nodes nodes.csv --pods pods.csv --until-full --fill 1.3 -o full
+    fairlead scenario import openb -o gpus \\
+      --nodes examples/simulate/traces/nodes.csv --pods examples/simulate/traces/pods.csv
+    fairlead scenario import openb -o full --until-full --fill 1.3 \\
+      --nodes examples/simulate/traces/nodes.csv --pods examples/simulate/traces/pods.csv
     """,
 )
 @click.option(
@@ -109,7 +115,12 @@ def openb(
 
 @import_group.command(
     "spot-trace",
-    epilog="Example: fairlead scenario import spot-trace zone-a.json zone-b.json --group gpu -o gpu.yaml",
+    epilog="""Example:
+
+    \b
+    fairlead scenario import spot-trace --group gpu -o gpu.yaml \\
+      examples/simulate/traces/zone-a.json examples/simulate/traces/zone-b.json
+    """,
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option(
@@ -155,6 +166,7 @@ def spot_trace(*, files: tuple[str, ...], group: str, scale: int, file: Path, fo
 
     \b
     kubectl get nodes,pods,deploy,rs,sts,jobs,pdb -A -o json | fairlead scenario import dump - -o mine
+    fairlead scenario import dump examples/whatif/cluster.yaml -o yours
     """,
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)

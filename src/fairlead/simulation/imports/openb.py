@@ -80,7 +80,7 @@ def import_openb(nodes: str, pods: str, how: Pods, *, nodes_file: str, pods_file
             "arrivals": [{"name": "pods", "trace": PODS_FILE}],
         },
         {PODS_FILE: write_pod_trace(traced)},
-        (_POOL, *notes),
+        notes,
     )
 
 
@@ -160,10 +160,11 @@ def _until_full(
             asked += _asks(one, kind)
             taken += 1
             order.append(replace(one, name=f"{one.name}-more-{taken}" if one.name else ""))
-        notes.append(
-            f"{counted(taken, 'further pod')} drawn from the trace at random: all ask for {how.fill:g} of "
-            f"what nodes have of {kind}."
-        )
+        if taken:
+            notes.append(
+                f"{counted(taken, 'further pod')} drawn from the trace at random: all ask for {how.fill:g} "
+                f"of what nodes have of {kind}."
+            )
     return [replace(one, at_s=float(at), runs_for_s=None) for at, one in enumerate(order)], tuple(notes)
 
 

@@ -70,7 +70,7 @@ def import_spot_traces(traces: Mapping[str, Trace], group: str, *, scale: int = 
                 "scheduler": "default-scheduler",
                 "replicas": replicas,
                 "minAvailable": "50%",
-                "requests": {"cpu": 6, "memory": "24Gi"},
+                "requests": {"cpu": 2, "memory": "8Gi"},
                 "labels": {"tier": "web"},
                 "readyAfter": "20s",
             }

@@ -93,9 +93,7 @@ def allowed(kind: Any) -> str:
         return f"a list of {allowed(inner) if get_origin(inner) is Literal else many.get(inner, 'fields')}"
     if get_origin(found) is dict:
         values = get_args(found)[1]
-        return (
-            "labels: text by text" if values is str else "fields" if values is Any else "amounts by resource"
-        )
+        return "texts by key" if values is str else "fields" if values is Any else "amounts by resource"
     if options := _options(found):
         if options == {int, str}:
             return "a whole number, or a percentage like 50%"
@@ -103,7 +101,7 @@ def allowed(kind: Any) -> str:
             return "text or a number"
         if {str, float} < options:
             return _AMOUNT
-        return " or ".join(allowed(one) for one in get_args(found))
+        return " or ".join(allowed(one) for one in get_args(found) if one in options)
     if isinstance(found, type) and issubclass(found, msgspec.Struct):
         return "fields"
     return "a number"
@@ -139,7 +137,7 @@ def _bare(kind: Any) -> Any:
 
 
 def _options(kind: Any) -> set[Any]:
-    return set(get_args(kind)) if get_origin(kind) in (Union, types.UnionType) else set()
+    return set(get_args(kind)) - {type(None)} if get_origin(kind) in (Union, types.UnionType) else set()
 
 
 def _is(value: object, kind: Any) -> bool:
