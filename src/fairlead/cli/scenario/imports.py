@@ -33,7 +33,7 @@ _folder_options = options(
 @click.group(
     "import",
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Example: fairlead scenario import recording recording.jsonl -o monday",
+    epilog="Example: fairlead scenario import dump examples/whatif/cluster.yaml -o theirs",
 )
 def import_group() -> None:
     """Make a scenario from a trace, a dump of a cluster, or a recording.
