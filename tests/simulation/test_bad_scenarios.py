@@ -190,7 +190,7 @@ CASES = {
     "a market of two kinds": (
         "up: 8h, down: 30m",
         "up: 8h, down: 30m, trace: t.json",
-        "18: spec.markets[0].trace: spot trace t.json: No such file or directory",
+        "18: spec.markets[0]: give either a trace, or up and down",
     ),
     "no time to come": (
         "every: 5m, ",
@@ -205,7 +205,7 @@ CASES = {
     "a trace that is not there": (
         "every: 5m, ",
         "trace: pods.csv, ",
-        "16: spec.arrivals[0].trace: pods.csv: cannot be read: No such file or directory",
+        "16: spec.arrivals[0].trace: pods.csv cannot be read: No such file or directory",
     ),
     "after the end": (
         "{at: 10m, replicas: 5}",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -21,11 +22,11 @@ from fairlead.policy.names import POLICIES
 from fairlead.policy.rule.model import PlacementPolicy, PolicySpec, read_policies
 from fairlead.simulation.contents import Obj
 from fairlead.simulation.scenario.fields import mistakes as field_mistakes
-from fairlead.simulation.scenario.mistakes import BadScenario, Mistake
-from fairlead.simulation.scenario.model import Natural, Scenario
+from fairlead.simulation.scenario.mistakes import together
+from fairlead.simulation.scenario.model import KIND, Natural, Scenario
 from fairlead.simulation.scenario.pod_trace import TracedPod, read_pod_trace
 from fairlead.simulation.scenario.reader import Source, convert, read_data, text_of
-from fairlead.world.spot import Trace, read_trace
+from fairlead.world.spot import Trace, trace_of
 
 _T = TypeVar("_T")
 
@@ -45,78 +46,114 @@ class Material:
     objects: tuple[Obj, ...] = ()
 
 
+class Files(Protocol):
+    """The files that a scenario may name: a folder's, or such as came from another machine."""
+
+    def called(self, name: str) -> str:
+        """What messages call a file."""
+
+    def text(self, name: str) -> str:
+        """A file's text; OSError or UnicodeDecodeError where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """Files by their paths relative to a folder."""
+
+    path: Path
+
+    def called(self, name: str) -> str:
+        """See `Files`."""
+        return str(self.path / name)
+
+    def text(self, name: str) -> str:
+        """See `Files`."""
+        return (self.path / name).read_text()
+
+
 def load(path: Path) -> Material:
     """The scenario of a file, with what it refers to; paths in it are relative to its folder."""
     text = text_of(path)
-    return from_data(read_data(text, str(path)), Source(text, str(path)), path.parent)
+    return from_data(read_data(text, str(path), KIND), Source(text, str(path)), path.parent)
 
 
-def from_data(data: Any, source: Source, folder: Path) -> Material:
-    """The same of plain data, such as a sweep varies. BadScenario has all that is wrong with it."""
+def from_data(
+    data: Any, source: Source, files: Files | Path, supply: Mapping[str, Trace] | None = None
+) -> Material:
+    """The same of plain data, such as a sweep varies; `files` may be a folder's path.
+
+    `supply` are traces that need not be read any more. The error has all that is wrong.
+    """
     try:
         scenario = convert(data, source)
-    except BadScenario as error:
+    except BadInput as error:
         spec = data.get("spec") if isinstance(data, dict) else None
         if not isinstance(spec, dict):
             raise
-        more = parts(_list(spec.get("nodeGroups")), _list(spec.get("policies")), source)[2]
-        raise BadScenario([*error.mistakes, *more]) from error
-    return gather(scenario, source, folder)
+        more = parts(_list(spec.get("nodeGroups")), _list(spec.get("policies")))[2]
+        raise together([error, *(source.error(*one) for one in more)]) from error
+    return gather(scenario, source, files, supply)
 
 
-def gather(scenario: Scenario, source: Source, folder: Path) -> Material:
-    """What a scenario refers to."""
+def gather(
+    scenario: Scenario, source: Source, files: Files | Path, supply: Mapping[str, Trace] | None = None
+) -> Material:
+    """What a scenario refers to, but for the `supply` that is known."""
     from fairlead.simulation.scenario.lint import mistakes  # which needs all of this read
 
     spec = scenario.spec
-    groups, policies, found = parts(list(spec.node_groups), list(spec.policies), source)
+    groups, policies, found = parts(list(spec.node_groups), list(spec.policies))
+    files = Folder(files) if isinstance(files, Path) else files
 
-    def attempt(field: str, read: Callable[[], _T], otherwise: _T) -> _T:
+    def read(name: str, field: str, of: Callable[[str, str], _T], otherwise: _T) -> _T:
         """What a file that a field names holds."""
+        called = files.called(name)
         try:
-            return read()
+            return of(files.text(name), called)
+        except OSError as error:
+            found.append((field, f"{called} cannot be read: {error.strerror or error}"))
+        except UnicodeDecodeError as error:
+            found.append((field, f"{called} is not UTF-8: {error}"))
         except BadInput as error:
-            found.append(source.mistake(field, str(error)))
-            return otherwise
+            found.append((field, str(error)))
+        return otherwise
 
     pods: dict[str, tuple[TracedPod, ...]] = {}
     for number, one in enumerate(spec.arrivals):
         if one.trace and one.trace not in pods:
-            read_pods = partial(_pods, folder / one.trace)
-            pods[one.trace] = attempt(f"spec.arrivals[{number}].trace", read_pods, ())
-    supply: dict[str, Trace] = {}
+            pods[one.trace] = read(one.trace, f"spec.arrivals[{number}].trace", _pods_of, ())
+    traces: dict[str, Trace] = dict(supply or {})
     for number, market in enumerate(spec.markets):
-        if market.trace and market.trace not in supply:
-            read_supply = partial(read_trace, folder / market.trace)
-            supply[market.trace] = attempt(f"spec.markets[{number}].trace", read_supply, Trace(1.0, (0,)))
+        if market.trace and market.trace not in traces:
+            field = f"spec.markets[{number}].trace"
+            traces[market.trace] = read(market.trace, field, trace_of, Trace(1.0, (0,)))
     objects: list[Obj] = []
     for number, name in enumerate(spec.objects):
-        read_objects = partial(_objects, folder / name)
-        objects += attempt(f"spec.objects[{number}]", read_objects, [])
-    material = Material(scenario, groups, policies, pods, supply, tuple(objects))
-    found += [source.mistake(*one) for one in mistakes(material)]
+        objects += pickle.loads(read(name, f"spec.objects[{number}]", _objects_of, pickle.dumps([])))
+    material = Material(scenario, groups, policies, pods, traces, tuple(objects))
+    found += mistakes(material)
     if found:
-        raise BadScenario(found)
+        raise source.errors(found)
     return material
 
 
 def parts(
-    groups: list[Any], policies: list[Any], source: Source
-) -> tuple[tuple[NodeGroup, ...], tuple[PlacementPolicy, ...], list[Mistake]]:
+    groups: list[Any], policies: list[Any]
+) -> tuple[tuple[NodeGroup, ...], tuple[PlacementPolicy, ...], list[tuple[str, str]]]:
     """The node groups and policies that a scenario has as plain data, and what is wrong with them."""
-    found: list[Mistake] = []
+    found: list[tuple[str, str]] = []
 
     def attempt(where: str, wrong: Iterable[tuple[str, str]], read: Callable[[], tuple[_T, ...]]) -> list[_T]:
         """A part, unless a field of it is wrong by itself or with others."""
-        if told := [source.mistake(*each) for each in wrong]:
+        if told := list(wrong):
             found.extend(told)
             return []
         try:
             return list(read())
         except BadObject as error:
-            found.append(source.mistake(f"{where}.{error.field}" if error.field else where, error.problem))
+            found.append((f"{where}.{error.field}" if error.field else where, error.problem))
         except BadInput as error:
-            found.append(source.mistake(where, str(error)))
+            found.append((where, str(error)))
         return []
 
     read_groups: list[NodeGroup] = []
@@ -151,18 +188,19 @@ def _group(given: dict[str, Any]) -> tuple[NodeGroup, ...]:
     return read_documents([{"apiVersion": GROUPS_VERSION, "kind": GROUPS_KIND, "groups": [group]}], "group")
 
 
-def _pods(path: Path) -> tuple[TracedPod, ...]:
-    return read_pod_trace(text_of(path), str(path))
+# A sweep plays what a file says hundreds of times in one process. Objects are kept as bytes: each run has its
+# own.
+_pods_of = lru_cache(maxsize=8)(read_pod_trace)
 
 
-def _objects(path: Path) -> list[Obj]:
-    text = text_of(path)
+@lru_cache(maxsize=8)
+def _objects_of(text: str, called: str) -> bytes:
     try:
         # JSON is YAML too, but reading it as such takes a hundred times as long.
         found = [msgspec.json.decode(text)]
     except msgspec.DecodeError:
-        found = list(documents(text, str(path), large=True))
-    return [one for each in found for one in _listed(each)]
+        found = list(documents(text, called, large=True))
+    return pickle.dumps([one for each in found for one in _listed(each)])
 
 
 def _list(given: object) -> list[Any]:

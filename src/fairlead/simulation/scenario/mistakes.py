@@ -31,3 +31,12 @@ class BadScenario(BadInput):
     def __reduce__(self) -> tuple[type[BadScenario], tuple[tuple[Mistake, ...]]]:
         """For another process, which makes the text from the mistakes again."""
         return type(self), (self.mistakes,)
+
+
+def together(errors: Iterable[BadInput]) -> BadInput:
+    """Several errors as one; where one has no lines to be ordered by, in the order given."""
+    given = list(errors)
+    found = [one for each in given if isinstance(each, BadScenario) for one in each.mistakes]
+    if all(isinstance(each, BadScenario) for each in given):
+        return BadScenario(found)
+    return BadInput("\n".join(dict.fromkeys(map(str, given))))

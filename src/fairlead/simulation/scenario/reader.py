@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import yaml
@@ -14,13 +14,14 @@ from fairlead.errors import BadInput
 from fairlead.kube.decode import strip_nulls
 from fairlead.kube.documents import documents
 from fairlead.simulation.scenario.fields import mistakes
-from fairlead.simulation.scenario.mistakes import BadScenario, Mistake
+from fairlead.simulation.scenario.mistakes import BadScenario, Mistake, together
 from fairlead.simulation.scenario.model import API_VERSION, KIND, Scenario, dec_hook
 
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\[([^\]]+)\]")
 _LINE = re.compile(r"line (\d+): ")
 
 Step = str | int
+T = TypeVar("T", bound=msgspec.Struct)
 
 
 class Lines:
@@ -48,15 +49,15 @@ class Source:
         self._text = text
         self._lines: Lines | None = None
 
-    def mistake(self, path: str, problem: str) -> Mistake:
+    def error(self, path: str, problem: str) -> BadInput:
         """What is wrong with a field, with its line."""
         if self._lines is None:
             self._lines = Lines(self._text)
-        return Mistake(self.name, self._lines.of(path), path, problem)
+        return BadScenario([Mistake(self.name, self._lines.of(path), path, problem)])
 
-    def error(self, path: str, problem: str) -> BadScenario:
-        """The same as an error."""
-        return BadScenario([self.mistake(path, problem)])
+    def errors(self, found: Iterable[tuple[str, str]]) -> BadInput:
+        """All that is wrong with fields, as one error."""
+        return together(self.error(*one) for one in found)
 
 
 def read_text(text: str, name: str) -> tuple[Scenario, Source]:
@@ -66,18 +67,28 @@ def read_text(text: str, name: str) -> tuple[Scenario, Source]:
     >>> read_text(head + "spec: {duration: 1h}", "a.yaml")[0].spec.duration
     3600.0
     """
+    return document_of_text(text, name, Scenario, KIND)
+
+
+def read_file(path: Path) -> tuple[Scenario, Source]:
+    """The scenario of a file."""
+    return read_text(text_of(path), str(path))
+
+
+def document_of_text(text: str, name: str, document: type[T], kind: str) -> tuple[T, Source]:
+    """The one document of a text, of a kind that is read as this struct."""
     source = Source(text, name)
-    return convert(read_data(text, name), source), source
+    return document_of(read_data(text, name, kind), source, document, kind), source
 
 
-def read_data(text: str, name: str) -> Any:
-    """The one document of a scenario's text, as plain data."""
+def read_data(text: str, name: str, kind: str) -> Any:
+    """The one document of a text, as plain data."""
     try:
         found = [one for one in documents(text, "") if one is not None]
     except BadInput as error:
         raise BadScenario([_unread(error, name)]) from error
     if len(found) != 1:
-        raise BadScenario([Mistake(name, 1, "", f"holds {len(found)} documents where one {KIND} should be")])
+        raise BadScenario([Mistake(name, 1, "", f"holds {len(found)} documents where one {kind} should be")])
     return found[0]
 
 
@@ -93,20 +104,24 @@ def _unread(error: BadInput, name: str) -> Mistake:
 
 
 def convert(data: Any, source: Source) -> Scenario:
-    """The scenario that plain data says; BadScenario has all that is wrong with it."""
+    """The scenario that plain data says."""
+    return document_of(data, source, Scenario, KIND)
+
+
+def document_of(data: Any, source: Source, document: type[T], kind: str) -> T:
+    """A document of plain data; the error has all that is wrong with it."""
     if not isinstance(data, dict):
-        raise source.error("", f"holds a {type(data).__name__} where a {KIND} should be")
-    for field, wanted in (("kind", KIND), ("apiVersion", API_VERSION)):
+        raise source.error("", f"holds a {type(data).__name__} where a {kind} should be")
+    for field, wanted in (("kind", kind), ("apiVersion", API_VERSION)):
         if field not in data:
             raise source.error("", f"lacks {field}, which is required: {wanted}")
         if data[field] != wanted:
             raise source.error(field, f"{data[field]!r} is not allowed; allowed is {wanted}")
     data = strip_nulls(data)
-    found = [source.mistake(*one) for one in mistakes(data, Scenario)]
-    if found:
-        raise BadScenario(found)
+    if found := list(mistakes(data, document)):
+        raise source.errors(found)
     try:
-        return msgspec.convert(data, Scenario, dec_hook=dec_hook)
+        return msgspec.convert(data, document, dec_hook=dec_hook)
     except msgspec.ValidationError as error:
         raise source.error("", str(error)) from error
 
