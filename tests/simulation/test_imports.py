@@ -234,7 +234,7 @@ def test_what_a_dump_has_and_a_simulation_has_not_is_named() -> None:
 
 def test_a_gang_of_a_later_day_does_not_wait_for_that_day(tmp_path: Path) -> None:
     """Objects are of the day on which they were printed, the scenario has a beginning of its own."""
-    members = [pod(name, gang="g", minimum=2, created=86400 * 400) for name in ("a", "b")]
+    members = [pod(name, gang="g", created=86400 * 400) for name in ("a", "b")]
     found = played(import_dump([units.node("n"), *members], name="mine", lasts_s=60), tmp_path)
     assert found.pods.running == 2
 
