@@ -280,6 +280,21 @@ def test_a_mistake_in_a_trace_is_said_with_both_places(tmp_path: Path) -> None:
     assert found == ("s.yaml:16: spec.arrivals[0].trace: pods.csv:3: at: 'later' is not a number of seconds")
 
 
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (("a", "b", "a"), "pods.csv: 'a' is given twice in namespace default"),
+        (("a", "B"), f"pods.csv: name: 'B' is not allowed; allowed is {NAME}"),
+    ],
+)
+def test_pods_of_a_trace_that_cannot_be_told_apart_are_said(
+    names: tuple[str, ...], said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "pods.csv").write_text("at,name,cpu\n" + "".join(f"0,{name},1\n" for name in names))
+    (found,) = mistakes(tmp_path, GOOD.replace("every: 5m", "trace: pods.csv"))
+    assert found == f"s.yaml:16: spec.arrivals[0].trace: {said}"
+
+
 def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"none.yaml: cannot be read: No such file"):
         load(tmp_path / "none.yaml")

@@ -134,6 +134,7 @@ def test_pods_are_drawn_again_until_they_ask_for_the_share(tmp_path: Path) -> No
         (NODES, PODS.replace("6500", "-1"), "pods.csv:3: cpu_milli: -1 is less than 0"),
         (NODES + "node-4,1\n", PODS, "nodes.csv:6: has 2 values for 5 columns"),
         (NODES.splitlines()[0] + "\n", PODS, "nodes.csv: has no nodes"),
+        (NODES, PODS.replace("pod-2", "Pod-1"), "pods.csv: 'pod-1' is the name of 2 pods"),
     ],
 )
 def test_files_that_are_no_such_trace_are_refused(nodes: str, pods: str, said: str) -> None:

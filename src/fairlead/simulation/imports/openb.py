@@ -64,6 +64,9 @@ def import_openb(nodes: str, pods: str, how: Pods, *, nodes_file: str, pods_file
     rows = list(_rows(pods, pods_file, _POD_COLUMNS))
     if not rows:
         raise BadInput(f"{pods_file}: has no pods")
+    names = Counter(name_from(row.text("name"), "") for row in rows)
+    if twice := [name for name, number in names.items() if name and number > 1]:
+        raise BadInput(f"{pods_file}: {twice[0]!r} is the name of {names[twice[0]]} pods")
     if how.until_full:
         traced, notes = _until_full(rows, shapes, how)
         ends_s = len(traced) + 60.0

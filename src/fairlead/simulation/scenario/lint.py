@@ -12,7 +12,7 @@ from fairlead.kube.decode import convert
 from fairlead.kube.pod import Pod, Quantities
 from fairlead.kube.quantity import QuantityError, nano
 from fairlead.nodegroups import NodeGroup
-from fairlead.simulation.scenario.fields import Found
+from fairlead.simulation.scenario.fields import NAME_IN_WORDS, Found
 from fairlead.simulation.scenario.model import Arrivals, Fault, Market, PodShape, Workload
 from fairlead.simulation.scenario.pods import pod_object
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fairlead.simulation.scenario.material import Material
 
 _PERCENT = re.compile(r"\d{1,3}%")
+_POD_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _MOST_SAMPLES = 100_000
 
 
@@ -42,6 +43,7 @@ def mistakes(material: Material) -> Found:
     for number, arrivals in enumerate(spec.arrivals):
         yield from _shape(arrivals, f"spec.arrivals[{number}]")
         yield from _times(arrivals, f"spec.arrivals[{number}]")
+    yield from _traced_names(material)
     groups = {one.name: one for one in material.groups}
     # A group that could not be read is there all the same; what it has is not known.
     named = [str(one.get("name")) for one in spec.node_groups]
@@ -69,6 +71,22 @@ def _names(material: Material) -> Found:
         for number, name in enumerate(names):
             if name is not None and name in names[:number]:
                 yield f"spec.{field.format(number)}", f"{name!r} is given twice"
+
+
+def _traced_names(material: Material) -> Found:
+    """Pods of traces that could not be told apart, or have a name that no pod may have."""
+    seen: set[tuple[str, str]] = set()
+    for number, one in enumerate(material.scenario.spec.arrivals):
+        path = f"spec.arrivals[{number}].trace"
+        for pod in (material.pods or {}).get(one.trace, ()):
+            key = (one.namespace, pod.name)
+            if pod.name and key in seen:
+                yield path, f"{one.trace}: {pod.name!r} is given twice in namespace {one.namespace}"
+                break
+            if pod.name and _POD_NAME.fullmatch(pod.name) is None:
+                yield path, f"{one.trace}: name: {pod.name!r} is not allowed; allowed is {NAME_IN_WORDS}"
+                break
+            seen.add(key)
 
 
 def _workload(workload: Workload, duration_s: float, path: str) -> Found:
