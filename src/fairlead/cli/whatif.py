@@ -145,7 +145,7 @@ def command(
     """
     from fairlead.cli.state import read_objects
     from fairlead.doors.process import configure_logging
-    from fairlead.engine.ask.objects import opened
+    from fairlead.simulation.contents import manifests
     from fairlead.simulation.expectations import Expectation
     from fairlead.simulation.whatif import Question, compare, fewest_nodes
 
@@ -153,7 +153,7 @@ def command(
     expectations = [Expectation.read(one) for one in expected]
     question = Question(
         [_change(flag, value) for flag, value in ctx.meta[_ORDER]],
-        list(opened(read_objects(policies))) if policies else (),
+        manifests(read_objects(policies)) if policies else (),
         timedelta(seconds=duration_s("--quiet", quiet)),
         timedelta(seconds=duration_s("--limit", limit)),
         given_prices(prices, node_groups),
@@ -197,14 +197,13 @@ def _with_nodes(question: Question, group: str, number: int) -> Question:
 def _contents(source: Source, node_groups: str, components: str | None) -> Contents:
     from fairlead.cli.nodegroups.file import read_given
     from fairlead.cli.state import read_objects
-    from fairlead.engine.ask.objects import opened
-    from fairlead.simulation.contents import Contents, check_components, components_seen
+    from fairlead.simulation.contents import Contents, check_components, components_seen, manifests
 
     settings = source.configuration().settings()
     if source.files:
         if source.kubeconfig or source.context:
             raise BadInput("the state comes from files or from a cluster, not from both")
-        objects = tuple(opened(read_objects(source.files)))
+        objects = tuple(manifests(read_objects(source.files)))
         at = _newest(objects)
     else:
         objects, at = _live(source), datetime.now(UTC)
@@ -273,10 +272,10 @@ def _change(flag: str, text: str) -> Change:
 
 def _apply(text: str) -> Change:
     from fairlead.cli.state import read_objects
-    from fairlead.engine.ask.objects import opened
     from fairlead.simulation.changes import Apply
+    from fairlead.simulation.contents import manifests
 
-    return Apply(text, list(opened(read_objects([text]))))
+    return Apply(text, manifests(read_objects([text])))
 
 
 # The answer
