@@ -6,15 +6,15 @@ depends on that order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from fairlead.errors import BadInput
-from fairlead.kube.documents import documents
-from fairlead.simulation.scenario.material import Folder, Material, from_data, gather
-from fairlead.simulation.scenario.reader import Source, read_file
+from fairlead.simulation.scenario.material import Folder, Material, from_data
+from fairlead.simulation.scenario.model import KIND
+from fairlead.simulation.scenario.reader import Source, read_data, text_of
 from fairlead.simulation.simulate.result import Result
 from fairlead.simulation.sweep.columns import check_columns, default_columns, value_at
 from fairlead.simulation.sweep.grid import SEED, Point, grid
@@ -79,25 +79,31 @@ class _Varied(Source):
         self._point = point
         self._places = places
 
+    def errors(self, found: Iterable[tuple[str, str]]) -> BadInput:
+        """The first mistake: others of one combination mostly follow from it."""
+        return self.error(*next(iter(found)))
+
     def error(self, path: str, problem: str) -> BadInput:
-        path = path.removesuffix("[...]")  # msgspec's word for a key
+        """A mistake, by the parameters that put a value there, or into what is around it or within it."""
+        field = _dotted(path)
         about = [
             (given, value, place)
             for given, value in self._point.settings
-            if (place := _path(self._places[given])).startswith(path) or path.startswith(place)
+            if f"{(place := _path(self._places[given]))}.".startswith(f"{field}.")
+            or f"{field}.".startswith(f"{place}.")
         ]
         called = " ".join(f"--vary {given}={spelling(value)}" for given, value, _ in about)
-        if any(place == path for *_, place in about):
+        if any(place == field for *_, place in about):
             return BadInput(f"{called}: {problem}")
         return BadInput(f"{called or f'{self.name} with {self._point.id}'}: {path}: {problem}")
 
 
 def prepare(path: Path, varied: Sequence[str], columns: Sequence[str] = ()) -> Sweep:
     """A sweep over the scenario of a file, with everything checked that can be."""
-    scenario, source = read_file(path)
+    text = text_of(path)
+    data = read_data(text, str(path), KIND)
     files = _Remembered(Folder(path.parent))
-    base = gather(scenario, source, files)
-    (data,) = (one for one in documents(path.read_text(), str(path)) if one is not None)
+    base = from_data(data, Source(text, str(path)), files)
     parameters = tuple(parameter(one) for one in varied)
     places = {one.path: resolve(data, one) for one in parameters}
     _refuse_twins(parameters, places)
@@ -123,7 +129,7 @@ def prepare(path: Path, varied: Sequence[str], columns: Sequence[str] = ()) -> S
         settings = tuple((places[one], value) for one, value in point.settings)
         named = {name: files.texts[name] for name in names_of(materials[point.without_seed().id])}
         runs.append(Run(point.id, key(vary(data, settings), named, shared.version), settings))
-    return Sweep(scenario.metadata.name, shared, parameters, points, tuple(runs), columns)
+    return Sweep(base.scenario.metadata.name, shared, parameters, points, tuple(runs), columns)
 
 
 def play_all(sweep: Sweep, kept: Kept, place: Place, say: Say) -> dict[str, str]:
@@ -176,9 +182,14 @@ def _refuse_twins(parameters: Sequence[Parameter], places: Mapping[str, Steps]) 
 
 
 def _path(steps: Steps) -> str:
-    """As messages have it.
+    """Steps as `_dotted` has a path."""
+    return ".".join(map(str, steps))
 
-    >>> _path(("spec", "workloads", 0, "replicas"))
-    'spec.workloads[0].replicas'
+
+def _dotted(path: str) -> str:
+    """A field's path in one spelling: messages have some steps in brackets.
+
+    >>> _dotted("spec.workloads[0].requests[nvidia.com/gpu]")
+    'spec.workloads.0.requests.nvidia.com/gpu'
     """
-    return "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in steps)[1:]
+    return path.replace("[", ".").replace("]", "")
