@@ -1,9 +1,10 @@
 """What does a planned spot policy cost, and does it keep its target in weeks that were not used to choose it?
 
-Everything that could be tuned is fixed here, before the first run: which days choose and which check, prices,
-workloads and targets. Spot costs 30% of on-demand in every zone, a round number that no trace had a part in. A recorded
-probe of one node says that its zone can be had or not, so it stands for as many nodes as a workload could need; where up
-to 16 nodes were probed, each stands for itself. A target that is missed in the days that check is reported as missed.
+Everything that could be tuned is fixed here, before the first run: which days choose and which check,
+prices, workloads and targets. Spot costs 30% of on-demand in every zone, a round number that no trace had a
+part in. A recorded probe of one node says that its zone can be had or not, so it stands for as many nodes as
+a workload could need; where up to 16 nodes were probed, each stands for itself. A target that is missed in
+the days that check is reported as missed.
 """
 
 from __future__ import annotations

@@ -43,13 +43,15 @@ def load(path: Path) -> Material:
     return gather(scenario, source, path.parent)
 
 
-def from_data(data: Any, source: Source, folder: Path) -> Material:
-    """The same of plain data, such as a sweep varies."""
-    return gather(convert(data, source), source, folder)
+def from_data(data: Any, source: Source, folder: Path, supply: Mapping[str, Trace] | None = None) -> Material:
+    """The same of plain data, such as a sweep varies; `supply` are traces that need not be read any more."""
+    return gather(convert(data, source), source, folder, supply)
 
 
-def gather(scenario: Scenario, source: Source, folder: Path) -> Material:
-    """What a scenario refers to."""
+def gather(
+    scenario: Scenario, source: Source, folder: Path, known: Mapping[str, Trace] | None = None
+) -> Material:
+    """What a scenario refers to, but for the traces that are `known`."""
     from fairlead.simulation.scenario.lint import check  # which needs all of this read
 
     spec = scenario.spec
@@ -58,7 +60,7 @@ def gather(scenario: Scenario, source: Source, folder: Path) -> Material:
         if one.trace and one.trace not in pods:
             text = _text(folder / one.trace, source, f"spec.arrivals[{number}].trace")
             pods[one.trace] = read_pod_trace(text, str(folder / one.trace))
-    supply: dict[str, Trace] = {}
+    supply: dict[str, Trace] = dict(known or {})
     for number, market in enumerate(spec.markets):
         if market.trace and market.trace not in supply:
             _text(folder / market.trace, source, f"spec.markets[{number}].trace")

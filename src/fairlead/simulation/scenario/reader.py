@@ -6,7 +6,7 @@ import re
 import types
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 import yaml
@@ -21,6 +21,7 @@ _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
 
 Step = str | int
+T = TypeVar("T", bound=msgspec.Struct)
 
 
 class Lines:
@@ -63,43 +64,57 @@ def read_text(text: str, name: str) -> tuple[Scenario, Source]:
     ...
     fairlead.errors.BadInput: a.yaml:4: spec: lacks duration, which is required
     """
-    source = Source(text, name)
-    found = [one for one in documents(text, name) if one is not None]
-    if len(found) != 1:
-        raise BadInput(f"{name}: holds {len(found)} documents where one {KIND} should be")
-    return convert(found[0], source), source
+    return document_of_text(text, name, Scenario, KIND)
 
 
 def convert(data: Any, source: Source) -> Scenario:
     """The scenario that plain data says."""
+    return document_of(data, source, Scenario, KIND)
+
+
+def read_file(path: Path) -> tuple[Scenario, Source]:
+    """The scenario of a file."""
+    return read_text(text_of(path), str(path))
+
+
+def document_of_text(text: str, name: str, document: type[T], kind: str) -> tuple[T, Source]:
+    """The one document of a text, of a kind that is read as this struct."""
+    source = Source(text, name)
+    found = [one for one in documents(text, name) if one is not None]
+    if len(found) != 1:
+        raise BadInput(f"{name}: holds {len(found)} documents where one {kind} should be")
+    return document_of(found[0], source, document, kind), source
+
+
+def document_of(data: Any, source: Source, document: type[T], kind: str) -> T:
+    """A document of plain data."""
     if not isinstance(data, dict):
-        raise BadInput(f"{source.name}: holds a {type(data).__name__} where a {KIND} should be")
-    for field, wanted in (("kind", KIND), ("apiVersion", API_VERSION)):
+        raise BadInput(f"{source.name}: holds a {type(data).__name__} where a {kind} should be")
+    for field, wanted in (("kind", kind), ("apiVersion", API_VERSION)):
         if data.get(field) != wanted:
             raise source.error(field, f"{data.get(field)!r} is not {wanted!r}")
     try:
-        return msgspec.convert(strip_nulls(data), Scenario, dec_hook=dec_hook)
+        return msgspec.convert(strip_nulls(data), document, dec_hook=dec_hook)
     except msgspec.ValidationError as error:
         found = _AT.fullmatch(str(error))
         problem, path = (found["problem"], found["path"] or "") if found else (str(error), "")
         path = path.lstrip(".")
         unknown = _UNKNOWN.fullmatch(problem)
         if unknown is not None:
-            allowed = ", ".join(fields_at(path)) or "none"
+            allowed = ", ".join(fields_at(path, document)) or "none"
             at = f"{path}.{unknown[1]}" if path else unknown[1]
             raise source.error(at, f"there is no such field; allowed are {allowed}") from error
         raise source.error(path, _plainer(problem)) from error
 
 
-def read_file(path: Path) -> tuple[Scenario, Source]:
-    """The scenario of a file."""
+def text_of(path: Path) -> str:
+    """A file's text."""
     try:
-        text = path.read_text()
+        return path.read_text()
     except OSError as error:
         raise BadInput(f"{path}: cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise BadInput(f"{path}: is not UTF-8: {error}") from error
-    return read_text(text, str(path))
 
 
 def steps(path: str) -> Iterator[Step]:
@@ -112,13 +127,13 @@ def steps(path: str) -> Iterator[Step]:
         yield int(number) if number else name
 
 
-def fields_at(path: str) -> list[str]:
-    """The fields that the part of a scenario at a path may have.
+def fields_at(path: str, document: type[msgspec.Struct] = Scenario) -> list[str]:
+    """The fields that the part of a document at a path may have.
 
     >>> fields_at("spec.workloads[0].scale[1]")
     ['at', 'replicas']
     """
-    kind: Any = Scenario
+    kind: Any = document
     for step in steps(path):
         kind = _struct_in(kind)
         if isinstance(step, int):
