@@ -71,6 +71,10 @@ _COMMANDS: dict[str, tuple[str, str]] = {
         "fairlead.cli.simulate",
         "Play a scenario in virtual time: what is placed, waits, and costs.",
     ),
+    "spot-plan": (
+        "fairlead.cli.spot_plan",
+        "Find the cheapest policy for spot nodes that keeps a workload available enough.",
+    ),
     "demo": ("fairlead.cli.demo", "Show the scheduler at work on an embedded cluster."),
 }
 
