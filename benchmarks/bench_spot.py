@@ -74,9 +74,10 @@ def _rows(called: str, question: Question) -> list[Row]:
             f"{one.course.cost_per_hour / found.full_price:.1%}, {one.course.availability:.3%} "
             f"({one.at_least:.3%} to {one.at_most:.3%})"
         )
+        cost = played.cost_per_hour / found.full_price
         measured = (
-            f"{played.cost_per_hour / found.full_price:.1%} of the cost, {played.availability:.3%} available, "
-            f"{played.outages} outages; expected {expected}"
+            f"{cost:.1%} of the cost, {played.availability:.4%} available, {played.outages} outages; "
+            f"expected {expected}; on those weeks the plan's own model says {played.walked.availability:.4%}"
         )
         # Only of the plan was anything promised.
         promised = f"{question.target:.1%}" if one.name == PLANNED else "-"

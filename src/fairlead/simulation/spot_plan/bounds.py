@@ -1,9 +1,10 @@
 """How sure a share of time is that was counted on few outages: an interval for it, from the outages alone.
 
-Time that was spent below the minimum is a sum over days, each of which weighs as long as it was below. Days with an
-outage are taken as independent of each other, outages of one day are not: they count as one. The interval is that of
-Fay and Feuer for a weighted sum of Poisson counts. What makes it honest is the weight of what was not seen: with no
-outage at all, one of the longest kind could have been missed, and the upper limit is three of it (the rule of three).
+Time that was spent below the minimum is a sum over days, each of which weighs as long as it was below. Days
+with an outage are taken as independent of each other, outages of one day are not: they count as one. The
+interval is that of Fay and Feuer for a weighted sum of Poisson counts. What makes it honest is the weight
+of what was not seen: with no outage at all, one of the longest kind could have been missed, and the upper
+limit is three of it (the rule of three).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Limits:
 
 
 def limits_of(days_s: Sequence[float], longest_s: float) -> Limits:
-    """Limits of the time below, given what each day with an outage had, and what a day could have had at worst.
+    """Limits of the time below: given what each day with an outage had, and what a day could have had.
 
     >>> limits_of([], 600).most_s / 600  # none was seen
     2.99...
@@ -65,7 +66,7 @@ def gamma_quantile(shape: float, share: float) -> float:
 
 
 def _lower_gamma(shape: float, x: float) -> float:
-    """The regularised lower incomplete gamma function: a series below the mean, a continued fraction above."""
+    """The regularised lower incomplete gamma function: a series, and above the mean a continued fraction."""
     if x <= 0:
         return 0.0
     front = math.exp(shape * math.log(x) - x - math.lgamma(shape))

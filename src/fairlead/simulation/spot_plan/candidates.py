@@ -2,7 +2,8 @@
 
 A candidate keeps some pods on on-demand nodes for good and has the rest on spot, in one of these shapes:
 
-* ``one``: one tier of all pools; which of them its nodes come from is the autoscaler's choice, which takes the cheapest.
+* ``one``: one tier of all pools; which of them its nodes come from is the autoscaler's choice, which takes
+  the cheapest.
 * ``ordered``: a tier for each of some pools, cheapest first: all go to the first that can be had.
 * ``capped``: the same, each with a max, so that pods are spread evenly and losing one pool costs its part.
 
@@ -30,7 +31,10 @@ _MOST_TIERS = 4
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """`base` pods stay on on-demand; `pools` are indexes, in the order in which they are tried."""
+    """`base` pods stay on on-demand; `pools` are indexes, in the order in which they are tried.
+
+    Invariant: ``one`` has all pools, because its tier is known by labels that all have.
+    """
 
     base: int
     pools: tuple[int, ...] = ()

@@ -1,13 +1,13 @@
 """The check of a plan: each policy played by `simulate` on weeks that were not used to choose it.
 
-The scenario has what the plan was asked about, and what its traces did in those weeks: a node group and a market for
-each pool, the workload with its budget, an autoscaler, webhook and rebalancer. What comes out is what was
-measured, whether or not it is what was promised.
+The scenario has what the plan was asked about, and what its traces did in those weeks: a node group and a
+market for each pool, the workload with its budget, an autoscaler, webhook and rebalancer. What comes out is
+what was measured, whether or not it is what was promised.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ from fairlead.simulation.simulate.result import Result
 from fairlead.simulation.simulate.simulation import simulate
 from fairlead.simulation.spot_plan.candidates import ON_DEMAND
 from fairlead.simulation.spot_plan.choice import Judged
+from fairlead.simulation.spot_plan.course import Course, course
+from fairlead.simulation.spot_plan.joint_states import joint_states
 from fairlead.simulation.spot_plan.plan_file import Question
 from fairlead.world.spot import Trace
 
@@ -40,6 +42,8 @@ class Measured:
     taken: int
     """Nodes that the market took away."""
     meets: bool
+    walked: Course
+    """What the plan would have expected, had it known those weeks: how far it is off by itself."""
 
 
 def measure(
@@ -48,11 +52,12 @@ def measure(
     """Play one policy on the weeks that check."""
     assert question.check is not None
     material = material_of(question, judged.policy, question.check, question.check_s)
-    return measured(simulate(material, say), judged, question)
+    return measured(simulate(material, say), judged, question, question.check)
 
 
-def measured(result: Result, judged: Judged, question: Question) -> Measured:
-    """A simulation's result as the plan reads it."""
+def measured(result: Result, judged: Judged, question: Question, traces: Sequence[Trace]) -> Measured:
+    """A simulation's result on these traces as the plan reads it."""
+    states = joint_states(traces, question.scales, result.duration_s)
     found = next(one for one in result.workloads if one.name == question.spec.workload.name)
     availability = found.availability or 0.0
     return Measured(
@@ -64,6 +69,7 @@ def measured(result: Result, judged: Judged, question: Question) -> Measured:
         longest_s=found.longest_outage_s,
         taken=sum(group.taken for group in result.groups),
         meets=availability >= question.target,
+        walked=course(states, judged.candidate, question.terms),
     )
 
 

@@ -1,4 +1,4 @@
-"""The choice: of all candidates the cheapest whose availability is at least the target even at its lower limit.
+"""The choice: of all candidates the cheapest whose lower limit of availability reaches the target.
 
 Beside it stand the policies that everybody knows, judged in the same way.
 """
@@ -26,8 +26,8 @@ PLANNED = "planned"
 _SHIPPED_PERCENT, _HALF_PERCENT = 30, 50
 
 ASSUMPTION = (
-    "pools fail as wholes and together: judged on how many nodes they had at the same moment, never on each pool's "
-    "share by itself; on-demand nodes are taken never to fail"
+    "pools fail as wholes and together: judged on how many nodes they had at the same moment, never on each "
+    "pool's share by itself; on-demand nodes are taken never to fail"
 )
 
 
@@ -102,8 +102,8 @@ class Plan:
         if not question.spec.pools[0].trace:
             shares = question.spec.correlation
             lines.append(
-                f"correlation: {shares.region:.0%} of a pool's outages are shared by all pools, {shares.zone:.0%} by "
-                f"all of its zone; seed {question.spec.seed}"
+                f"correlation: {shares.region:.0%} of a pool's outages are shared by all pools, "
+                f"{shares.zone:.0%} by all of its zone; seed {question.spec.seed}"
             )
         chosen = self.chosen
         if chosen is None:
@@ -116,7 +116,8 @@ class Plan:
         rests = (
             "it cannot be below its minimum: that many pods are on on-demand"
             if not chosen.limits.most_s
-            else f"{number} outages on {len(chosen.course.days())} days, worth {chosen.limits.independent:.1f} independent "
+            else f"{number} outages on {len(chosen.course.days())} days, worth "
+            f"{chosen.limits.independent:.1f} independent "
             f"ones; the limit is {CONFIDENCE:.0%} sure"
         )
         lines.append(f"sure: at least {chosen.at_least:.4%} available, target {question.target:.4%}; {rests}")

@@ -1,8 +1,9 @@
 """Pools of which only mean times up and down are known, as traces: outages that pools share, and their own.
 
-Each pool is up for exponential times of its mean and down for exponential times of its mean; that is exact whatever the
-correlation. What it sets is which share of a pool's outages begins together with those of every pool, and of every pool
-of its zone. Outages that begin together last equally long in relation to each pool's mean.
+Each pool is up for exponential times of its mean and down for exponential times of its mean; that is exact
+whatever the correlation. What it sets is which share of a pool's outages begins together with those of
+every pool, and of every pool of its zone. Outages that begin together last equally long in relation to each
+pool's mean.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def _shocks(pools: Sequence[Rates], region: float, zone: float, length_s: float,
 def _of(
     pools: Sequence[Rates], members: Sequence[int], share: float, length_s: float, seed: str
 ) -> list[_Shock]:
-    """Shocks as often as the most frequent of the members needs them; another takes part in its share of them."""
+    """Shocks as often as the most frequent member needs them; others take part in their share of them."""
     if share <= 0:
         return []
     source = random.Random(seed)

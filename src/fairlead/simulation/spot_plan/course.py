@@ -1,12 +1,15 @@
-"""What a candidate policy would have come to on given joint states: what it costs, and when it was below its minimum.
+"""What a candidate policy would have come to on given joint states: its cost, and when it was below.
 
-A walk from change to change of the market, with counts of pods for state: no cluster is played, so that hundreds of
-candidates take seconds. It follows what the components do, in the time that they take:
+A walk from change to change of the market, with counts of pods for state: no cluster is played, so that
+hundreds of candidates take seconds. It follows what the components do, in the time that they take:
 
-* Pods of lost nodes are recreated when their nodes' absence is noticed, and skip a tier that has no node left.
-* A tier that has no room within `after` is given up; its pods go to the next tier, or wait for it where there is none.
-* A pod whose tier is back returns as the rebalancer has it: at once where its node was reordered (an autoscaler keeps
-  an order for `provision`); else one pod tries the tier, and others follow only as far as that pod's node has room.
+* Pods of lost nodes are recreated when their nodes' absence is noticed, and skip a tier that has no node
+  left.
+* A tier that has no room within `after` is given up; its pods go to the next tier, or wait for it where
+  there is none.
+* A pod whose tier is back returns as the rebalancer has it: at once where its node was reordered (an
+  autoscaler keeps an order for `provision`); else one pod tries the tier, and others follow only as far as
+  that pod's node has room.
 * No pod is moved while that would leave less than the minimum ready.
 
 What it leaves out: on which node of a pool a pod is, other workloads, and the exact moment of each try.
@@ -87,11 +90,9 @@ class Course:
         """Of each day that has any, the time below."""
         found: dict[int, float] = {}
         for begin, end in self.outages:
-            day = int(begin // DAY_S)
-            while begin < end:
-                until = min(end, (day + 1) * DAY_S)
-                found[day] = found.get(day, 0.0) + until - begin
-                begin, day = until, day + 1
+            for day in range(int(begin // DAY_S), -int(-end // DAY_S)):
+                part_s = min(end, (day + 1) * DAY_S) - max(begin, day * DAY_S)
+                found[day] = found.get(day, 0.0) + part_s
         return [each for _, each in sorted(found.items())]
 
 
@@ -101,7 +102,7 @@ def course(states: JointStates, candidate: Candidate, terms: Terms) -> Course:
 
 
 def worst_day_s(states: JointStates, candidate: Candidate, terms: Terms) -> float:
-    """How long the workload could be below its minimum in a day that was not seen; 0 where it never can be."""
+    """How long the workload could be below its minimum in a day that was not seen; 0: it never can be."""
     if candidate.base >= terms.minimum or not candidate.pools:
         return 0.0
     room = terms.replicas if terms.room is None else terms.room
@@ -130,7 +131,7 @@ class _Pool:
 
 
 class _Walk:
-    """See the module. Invariant: every replica of the workload is in a pool, on on-demand, seeking or waiting."""
+    """See the module. Invariant: every replica is in a pool, on on-demand, seeking or waiting."""
 
     def __init__(self, states: JointStates, candidate: Candidate, terms: Terms) -> None:
         self._states, self._candidate, self._terms = states, candidate, terms
@@ -326,7 +327,7 @@ class _Walk:
                 self._place(tier, own, taken, 0.0)
 
     def _nodes_come(self, tier: int) -> None:
-        """Nodes that were on order come: the tier is known to have some, and pods that wait for another go there.
+        """Nodes that were on order come: the tier is known to have some, and takes pods that wait.
 
         Without such nodes a tier to which no pod belongs stays marked: only its own pods try one again.
         """

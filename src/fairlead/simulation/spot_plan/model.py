@@ -1,4 +1,4 @@
-"""A question for a plan as it is written: a workload and its target, what nodes cost, and the pools of spot nodes.
+"""A question for a plan as it is written: a workload, its target, what nodes cost, and pools of spot nodes.
 
 All pools say what they were like by a trace, or all by mean times up and down: only then is it known how they
 were there together.
@@ -62,8 +62,8 @@ class OnDemand(_Part, frozen=True, kw_only=True):
 class SpotPool(_Part, frozen=True, kw_only=True):
     """Spot nodes that come and go together: of one zone, say.
 
-    With a trace, each recorded node stands for `scale`. With `up` and `down`, `nodes` can be had while it is up;
-    by default as many as the workload could need.
+    With a trace, each recorded node stands for `scale`. With `up` and `down`, `nodes` can be had while it
+    is up; by default as many as the workload could need.
     """
 
     name: Name

@@ -32,7 +32,7 @@ _MOST_POOLS = 8
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is to be planned. `check` are traces of the time that checks, `check_s` long; None: there is none."""
+    """What is to be planned. `check` are traces of the time that checks; None: there is none."""
 
     name: str
     spec: PlanSpec
