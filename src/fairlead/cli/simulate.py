@@ -72,9 +72,11 @@ def _show(found: Result) -> None:
         f"{found.scenario}: {_span(found.duration_s)} of virtual time, seed {found.seed}", style="bold"
     )
     show_lines(
-        f"pods    {pods.arrived} arrived, {pods.placed} placed, {pods.finished} finished, {pods.evicted} evicted, "
-        f"{pods.moved} moved; {pods.pending} pending and {pods.running} running at the end",
-        f"waits   median {_wait(waits.p50)}, p95 {_wait(waits.p95)}, p99 {_wait(waits.p99)}, longest {_wait(waits.max)}",
+        f"pods    {pods.arrived} arrived, {pods.placed} placed, {pods.finished} finished, "
+        f"{pods.evicted} evicted, {pods.moved} moved",
+        f"        {pods.pending} pending and {pods.running} running at the end",
+        f"waits   median {_wait(waits.p50)}, p95 {_wait(waits.p95)}, p99 {_wait(waits.p99)}, "
+        f"longest {_wait(waits.max)}",
         f"cost    {found.cost:.2f} in all, {found.cost_per_hour:.4f} per hour",
         "",
     )

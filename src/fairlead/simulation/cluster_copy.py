@@ -74,8 +74,8 @@ class Quiet:
 class ClusterCopy:
     """See the module. Close it when it is done with.
 
-    `autoscaler` is how patient one is that brings nodes of the contents' groups; None: there is none. `found` false:
-    the cluster begins here, and its groups with as many nodes as they desire.
+    `autoscaler` is how patient one is that brings nodes of the contents' groups; None: there is none. `found`
+    false: the cluster begins here, and its groups with as many nodes as they desire.
 
     Invariant: two copies of the same contents to which the same is done end alike, byte for byte.
     """

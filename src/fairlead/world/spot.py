@@ -47,7 +47,7 @@ class Trace:
     nodes: tuple[int, ...]
 
     def supply(self, *, start: int = 0, probes: int | None = None, scale: int = 1) -> list[Supply]:
-        """The supply from the `start`-th probe on: only the changes. Each recorded node stands for `scale`."""
+        """The supply from the `start`-th probe on: only the changes. A recorded node stands for `scale`."""
         found: list[Supply] = []
         last: int | None = None
         end = len(self.nodes) if probes is None else start + probes
@@ -59,7 +59,7 @@ class Trace:
 
 
 def read_trace(path: Path) -> Trace:
-    """A trace from its file, ``{"metadata": {"gap_seconds": N}, "data": [nodes available at each probe, …]}``."""
+    """A trace: ``{"metadata": {"gap_seconds": N}, "data": [nodes available at each probe, …]}``."""
     try:
         data = json.loads(path.read_text())
         trace = Trace(float(data["metadata"]["gap_seconds"]), tuple(int(number) for number in data["data"]))

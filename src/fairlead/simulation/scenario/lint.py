@@ -1,5 +1,5 @@
-"""What makes no sense in a scenario although each field is right by itself: names that do not meet, numbers that
-do not fit each other. Every mistake is found before anything is played.
+"""What makes no sense in a scenario although each field is right: names that do not meet, numbers that do
+not fit each other. Every mistake is found before anything is played.
 """
 
 from __future__ import annotations

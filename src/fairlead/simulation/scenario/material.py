@@ -1,4 +1,4 @@
-"""A scenario with everything that it refers to, read and checked: what can be played, here or on another machine."""
+"""A scenario with everything that it refers to, read and checked: what can be played, on any machine."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _groups(scenario: Scenario, source: Source) -> tuple[NodeGroup, ...]:
     given = scenario.spec.node_groups
     if not given:
         return ()
-    found = []
+    found: list[NodeGroup] = []
     for number, one in enumerate(given):
         group = {**one}
         if (nodes := group.pop("nodes", None)) is not None:

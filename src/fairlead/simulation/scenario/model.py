@@ -56,6 +56,8 @@ class _Part(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=T
 class PodShape(_Part, frozen=True, kw_only=True):
     """What pods of one kind are like. `spec` is merged over what the other fields make of a pod's spec."""
 
+    name: Name
+    namespace: Name = "default"
     requests: Quantities = {}
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
@@ -77,8 +79,6 @@ class Workload(PodShape, frozen=True, kw_only=True):
     its disruption budget.
     """
 
-    name: Name
-    namespace: Name = "default"
     kind: Literal["Deployment", "StatefulSet"] = "Deployment"
     replicas: Natural = 1
     min_available: int | str | None = None
@@ -89,12 +89,10 @@ class Workload(PodShape, frozen=True, kw_only=True):
 class Arrivals(PodShape, frozen=True, kw_only=True):
     """Batch work that comes over time, each with its run time: single pods, or gangs of `pods`.
 
-    They come at the times `at`, `every` so often, at random `per_hour` on average, or as a `trace` says. What is
-    evicted comes again and runs from its beginning, unless `recreate` is false.
+    They come at the times `at`, `every` so often, at random `per_hour` on average, or as a `trace` says. What
+    is evicted comes again and runs from its beginning, unless `recreate` is false.
     """
 
-    name: Name
-    namespace: Name = "default"
     at: tuple[Span, ...] = ()
     every: Span | None = None
     per_hour: Annotated[float, msgspec.Meta(gt=0)] | None = None
@@ -153,7 +151,7 @@ class Planning(_Part, frozen=True, kw_only=True):
 
 
 class Spec(_Part, frozen=True, kw_only=True):
-    """What is played. `node_groups` are as in a file of node groups; `nodes` in one is min, desired and max."""
+    """What is played. `node_groups` are as in their file; `nodes` is min, desired and max in one."""
 
     duration: Span
     seed: int = 1

@@ -1,8 +1,9 @@
 """Pods of a trace, as a CSV file: when each came, how long it ran, and what it asked for.
 
-Columns: ``at`` (seconds from the beginning; required), ``runs_for`` (seconds; empty: until the end), ``name``, ``pods`` (a gang's
-size), ``priority``, a resource's name (``cpu``, ``memory``, ``nvidia.com/gpu``, …) for what is asked of it, and ``node:KEY``
-for the values that this label of a node may have, with ``|`` between them.
+Columns: ``at`` (seconds from the beginning; required), ``runs_for`` (seconds; empty: until the end),
+``name``, ``pods`` (a gang's size), ``priority``, a resource's name (``cpu``, ``memory``,
+``nvidia.com/gpu``, …) for what is asked of it, and ``node:KEY`` for the values that this label of a node
+may have, with ``|`` between them.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ class TracedPod:
 
 
 def read_pod_trace(text: str, name: str) -> tuple[TracedPod, ...]:
-    """The pods of a trace, in the order in which they came.
+    r"""The pods of a trace, in the order in which they came.
 
-    >>> read_pod_trace("at,runs_for,cpu,node:zone\\n5,60,500m,a|b\\n", "t.csv")[0].nodes
+    >>> read_pod_trace("at,runs_for,cpu,node:zone\n5,60,500m,a|b\n", "t.csv")[0].nodes
     (('zone', ('a', 'b')),)
     """
     rows = csv.reader(io.StringIO(text))

@@ -1,4 +1,4 @@
-"""Reads a scenario's file: every mistake is said with the file, the line, the field and what is allowed there."""
+"""Reads a scenario's file: a mistake is said with the file, the line, the field and what is allowed there."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Lines:
         self._root = yaml.compose(text, Loader=yaml.SafeLoader)
 
     def of(self, path: str) -> int:
-        """The line of a field (``spec.arrivals[0].every``), or of the nearest thing around it that is there."""
+        """The line of a field (``spec.arrivals[0].every``), or of what is around it."""
         node, line = self._root, 1
         for step in steps(path):
             found = _child(node, step)
@@ -57,9 +57,10 @@ class Source:
 
 
 def read_text(text: str, name: str) -> tuple[Scenario, Source]:
-    """The scenario that a text says.
+    r"""The scenario that a text says.
 
-    >>> read_text("apiVersion: fairlead.dev/v1alpha1\\nkind: Scenario\\nmetadata: {name: a}\\nspec: {}", "a.yaml")
+    >>> head = "apiVersion: fairlead.dev/v1alpha1\nkind: Scenario\nmetadata: {name: a}\n"
+    >>> read_text(head + "spec: {}", "a.yaml")
     Traceback (most recent call last):
     ...
     fairlead.errors.BadInput: a.yaml:4: spec: lacks duration, which is required

@@ -1,8 +1,9 @@
-"""A cluster in virtual time in which only Fairlead's scheduler acts: fixed nodes, and pods that come, run and go.
+"""A cluster in virtual time in which only Fairlead's scheduler acts: fixed nodes, and pods that come and go.
 
-The same scheduler core as live decides; there is no API between, nor controllers, so a pod costs what deciding on
-it costs. What happens when follows the embedded cluster to the second, and a test holds the two to the same
-outcome: a pod starts a second after its binding, and times that Kubernetes keeps in objects are whole seconds.
+The same scheduler core as live decides; there is no API between, nor controllers, so a pod costs what
+deciding on it costs. What happens when follows the embedded cluster to the second, and a test holds the two
+to the same outcome: a pod starts a second after it was bound, and times that Kubernetes keeps in objects
+are whole seconds.
 """
 
 from __future__ import annotations
@@ -215,7 +216,7 @@ class BatchCluster:
         if runs_for_s is not None:
             # Its containers start a second after the time that its status has, and that is a whole second.
             started_s = math.floor(self._now_s) + _START_S
-            self._at(max(started_s, self._now_s) + runs_for_s, lambda: self._finish(bind.uid))
+            self._at(started_s + runs_for_s, lambda: self._finish(bind.uid))
 
     def _finish(self, uid: str) -> None:
         one = self._alive.get(uid)

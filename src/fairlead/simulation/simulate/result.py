@@ -1,7 +1,7 @@
 """What came of a simulation, as versioned data: the same bytes for the same scenario, wherever it was played.
 
-Every number is either counted or an integral over virtual time; nothing tells how long playing it took. Fields are
-only ever added within a version.
+Every number is either counted or an integral over virtual time; nothing tells how long playing it took.
+Within a version, fields are only ever added.
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ class GroupResult(_Part, frozen=True, kw_only=True):
 class ResourceResult(_Part, frozen=True, kw_only=True):
     """One resource, in whole units (cpu in cores, memory in bytes).
 
-    `used` is the mean share that pods asked for of what nodes had. `unusable_share` and `unusable_per_node` say what
-    was free on nodes at the end but of no use to the pods that asked for this resource: what a pod drawn from all
-    that arrived could not have had, because the node lacks some of the rest, on average.
+    `used` is the mean share of what nodes had that pods asked for. `unusable_share` and `unusable_per_node`
+    say what was free on nodes at the end but of no use to the pods that ask for this resource: what a pod
+    drawn from all that arrived could not have had, because the node lacks some of the rest, on average.
     """
 
     name: str

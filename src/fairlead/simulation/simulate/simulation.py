@@ -90,9 +90,9 @@ _NUMBER = re.compile(r"\b\d+ (?=[a-zA-Z(])")
 def _by_reason(waiting: Mapping[str, int]) -> Counter[str]:
     """Reasons without what differs from pod to pod: names, numbers of nodes, and who might be evicted.
 
-    >>> _by_reason({"0/5 nodes are available: 2 Insufficient cpu, 3 Too many pods. preemption: 0/5 nodes …": 4})
+    >>> _by_reason({"0/5 nodes are available: 2 Insufficient cpu, 3 Too many pods. preemption: …": 4})
     Counter({'Insufficient cpu, Too many pods': 4})
-    >>> _by_reason({"gang a/b: 1 of 4 members fit; 0/5 nodes are available: 5 Insufficient cpu. preemption": 4})
+    >>> _by_reason({"gang a/b: 1 of 4 members fit; 0/5 nodes are available: 5 Insufficient cpu.": 4})
     Counter({'gang: Insufficient cpu': 4})
     """
     found: Counter[str] = Counter()
@@ -108,9 +108,7 @@ def _by_reason(waiting: Mapping[str, int]) -> Counter[str]:
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Without the collector, which would look through all pods again and again; what is played makes no cycles
-    that live long.
-    """
+    """Without the collector, which would look through all pods again and again, and find next to nothing."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -23,13 +23,12 @@ class GroupSupply:
 
 def supply_of(
     market: Market,
-    number: int,
     groups: Mapping[str, NodeGroup],
     traces: Mapping[str, Trace],
-    seed: int,
-    duration_s: float,
+    source: random.Random,
+    end_s: float,
 ) -> Iterator[GroupSupply]:
-    """What each group of a market can have; they go up and down together."""
+    """What each group of a market can have until `end_s`; they go up and down together."""
     if market.trace:
         trace = traces[market.trace]
         start = int(market.skip // trace.gap_s)
@@ -37,18 +36,19 @@ def supply_of(
         for name in market.groups:
             yield GroupSupply(name, market.zone, given)
         return
-    turns = list(_turns(market, random.Random(f"{seed}/market/{number}"), duration_s))
+    turns = list(_turns(market, source, end_s))
     for name in market.groups:
         most = groups[name].max if market.nodes is None else market.nodes
         supply = tuple(Supply(timedelta(seconds=at_s), most if up else 0) for at_s, up in turns)
         yield GroupSupply(name, market.zone, supply)
 
 
-def _turns(market: Market, source: random.Random, duration_s: float) -> Iterator[tuple[float, bool]]:
-    assert market.up is not None and market.down is not None
+def _turns(market: Market, source: random.Random, end_s: float) -> Iterator[tuple[float, bool]]:
+    assert market.up is not None
+    assert market.down is not None
     # Begins as often down as it is down over all.
     at_s, up = 0.0, source.random() < market.up / (market.up + market.down)
-    while at_s <= duration_s:
+    while at_s <= end_s:
         yield at_s, up
         # Whole seconds, as the timestamps of a cluster have.
         at_s += max(1, round(source.expovariate(1 / (market.up if up else market.down))))

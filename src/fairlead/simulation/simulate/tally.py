@@ -199,7 +199,8 @@ class Tally:
         found.pending -= 1
         found.running += 1
         found.placed += 1
-        found.waits.append(at - pod.since)
+        # In milliseconds, as all times are: what floats add to that differs between the clusters.
+        found.waits.append(round(at - pod.since, 3))
         self._pending -= 1
         self._take(pod, 1)
 
@@ -214,7 +215,7 @@ class Tally:
         found.look(at)
 
     def left(self, at: float, uid: str, how: Left) -> None:
-        """A pod holds nothing any more; of what was never placed only how often it was removed is not counted."""
+        """A pod holds nothing any more."""
         pod = self._pods.pop(uid, None)
         if pod is None:
             return

@@ -1,13 +1,15 @@
-"""A cluster in virtual time with all that a scenario asks for: controllers, kube-scheduler, Fairlead's components,
-an autoscaler, spot markets and faults. It is what `fairlead whatif` plays, with workloads that come and go.
+"""A cluster in virtual time with all that a scenario asks for: controllers, kube-scheduler, Fairlead's
+components, an autoscaler, spot markets and faults. It is what `fairlead whatif` plays, with pods that come
+and go.
 
-The subtle thing is when a pod serves: a machine that is gone serves nothing from that moment on, although the API
-says so only when the node's controller has noticed.
+The subtle thing is when a pod serves: a machine that is gone serves nothing from that moment on, although the
+API says so only when the node's controller has noticed.
 """
 
 from __future__ import annotations
 
 import heapq
+import random
 from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
@@ -151,9 +153,9 @@ class WholeCluster:
         self._next_arrival()
         groups = {one.name: one for one in self._material.groups}
         for number, market in enumerate(spec.markets):
-            traces = self._material.supply or {}
-            for one in supply_of(market, number, groups, traces, spec.seed, duration_s):
-                world.spot.follow(one.group, one.supply, EPOCH, zone=one.zone)
+            source = random.Random(f"{spec.seed}/market/{number}")
+            for each in supply_of(market, groups, self._material.supply or {}, source, duration_s):
+                world.spot.follow(each.group, each.supply, EPOCH, zone=each.zone)
         for fault in spec.faults:
             self._at(fault.at, lambda fault=fault: self._fault(fault))  # type: ignore[misc]
 
