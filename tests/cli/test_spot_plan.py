@@ -141,6 +141,7 @@ def workload(**changes: Any) -> Callable[[Document], None]:
         (workload(requests={"cpu": 5}), "spec.workload.requests.cpu: 5 does not fit on a node, which has 4"),
         (workload(requests={"cpu": "much"}), "spec.workload.requests.cpu: "),
         (workload(requests={}), "spec.workload: lacks requests"),
+        (lambda plan: plan["spec"].pop("nodes"), "spec.nodes.resources: lacks cpu"),
         (lambda plan: plan["spec"].update(pools=[]), "spec.pools: is empty"),
         (lambda plan: plan["spec"].pop("onDemand"), "spec: lacks onDemand, which is required"),
     ],

@@ -209,6 +209,9 @@ def _target(spec: PlanSpec, source: Source) -> float:
 
 def _per_node(spec: PlanSpec, source: Source) -> int:
     """How many pods of the workload a node takes."""
+    for name in ("cpu", "memory"):
+        if name not in spec.nodes.resources:
+            raise source.error("spec.nodes.resources", f"lacks {name}")
     found = _PODS_PER_NODE
     for name, wanted in spec.workload.requests.items():
         path = f"spec.workload.requests.{name}"
