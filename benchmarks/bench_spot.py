@@ -4,7 +4,8 @@ Everything that could be tuned is fixed here, before the first run: which days c
 prices, workloads and targets. Spot costs 30% of on-demand in every zone, a round number that no trace had a
 part in. A recorded probe of one node says that its zone can be had or not, so it stands for as many nodes as
 a workload could need; where up to 16 nodes were probed, each stands for itself. A target that is missed in
-the days that check is reported as missed.
+the days that check is reported as missed. *Walked* is what the plan's own model says of the very weeks that
+checked: what the measurement differs from that is the model's fault, the rest is the market's.
 """
 
 from __future__ import annotations
@@ -70,14 +71,11 @@ def _rows(called: str, question: Question) -> list[Row]:
     rows = []
     for one in found.variants:
         played = measure(question, one)
-        expected = (
-            f"{one.course.cost_per_hour / found.full_price:.1%}, {one.course.availability:.3%} "
-            f"({one.at_least:.3%} to {one.at_most:.3%})"
-        )
-        cost = played.cost_per_hour / found.full_price
+        cost, expected = played.cost_per_hour / found.full_price, one.course
         measured = (
-            f"{cost:.1%} of the cost, {played.availability:.4%} available, {played.outages} outages; "
-            f"expected {expected}; on those weeks the plan's own model says {played.walked.availability:.4%}"
+            f"cost {cost:.1%}, available {played.availability:.4%}, {played.outages} outages; expected "
+            f"{expected.cost_per_hour / found.full_price:.1%}, {expected.availability:.3%} "
+            f"(at least {one.at_least:.3%}); same weeks walked {played.walked.availability:.4%}"
         )
         # Only of the plan was anything promised.
         promised = f"{question.target:.1%}" if one.name == PLANNED else "-"
