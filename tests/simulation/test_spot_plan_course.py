@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,14 @@ def test_an_outage_with_fallback_lasts_until_new_nodes_are_ready(tmp_path: Path)
     assert len(expected.outages) == found.outages == 1
     assert expected.below_s == pytest.approx(found.below_s, abs=10)
     assert expected.below_s == pytest.approx(_BACK_S, abs=15)
+
+
+def test_there_is_no_room_yet_on_nodes_that_other_pods_have_just_asked_for() -> None:
+    # Two pods of each pool go together; three fit on a node, and the on-demand one has room for one more.
+    lost = up_and_down(48, 12, 48)
+    terms = replace(TERMS, per_node=3)
+    (outage,) = walked(Candidate(2, (0, 1), "capped", True), lost, lost, terms=terms).outages
+    assert outage[1] - outage[0] == pytest.approx(_BACK_S, abs=15)
 
 
 @settings(max_examples=60, deadline=None)

@@ -145,6 +145,8 @@ class _Walk:
         self._capacity = [0] * tiers
         self._steady = self._nodes(candidate.base)
         """On-demand nodes. Nothing packs pods together: a node goes when its last pod has left."""
+        self._booted = self._steady
+        """Those of them that have booted: only on these is there room at once."""
         self._ready = 0
         self._now = 0.0
         self._cost = 0.0
@@ -177,6 +179,8 @@ class _Walk:
                     self._seek(first, second)
                 case "ready":
                     self._becomes_ready(first, second, third)
+                case "booted":
+                    self._booted = min(self._steady, self._booted + first)
                 case "nodes":
                     self._nodes_come(first)
                 case "back":
@@ -285,9 +289,12 @@ class _Walk:
         room = number if self._terms.room is None else max(0, self._terms.room - used)
         taken = min(number, room)
         if taken:
-            beside = min(taken, self._steady * self._terms.per_node - used)
+            beside = max(0, min(taken, self._booted * self._terms.per_node - used))
             self._fallen[own] += taken
-            self._steady = max(self._steady, self._nodes(used + taken))
+            more = max(0, self._nodes(used + taken) - self._steady)
+            self._steady += more
+            if more:
+                self._at(self._now + delay_s + _SCAN_S + self._terms.boot_s, "booted", more, 0, 0)
             if beside:
                 self._at(self._now + delay_s + self._terms.starts_s, "ready", -1, beside, 0)
             if taken > beside:
@@ -296,7 +303,7 @@ class _Walk:
 
     def _place(self, tier: int, own: int, number: int, delay_s: float) -> None:
         pool = self._pools[tier]
-        beside = min(number, -pool.pods % self._terms.per_node)
+        beside = 0 if pool.booting else min(number, -pool.pods % self._terms.per_node)
         pool.pods += number
         pool.booting += number
         pool.of[own] += number
@@ -372,6 +379,7 @@ class _Walk:
         holding = max(self._nodes(used), min(self._steady, self._nodes(candidate.base) + sum(self._fallen)))
         self._cost += (self._steady - holding) * self._terms.on_demand_price * _IDLE_S / 3600
         self._steady = holding
+        self._booted = min(self._booted, holding)
         room -= moved
         if candidate.shape == "ordered":
             for other in self._pools:
