@@ -15,6 +15,7 @@ from support.cluster import Cluster
 from support.command import run_command
 from support.manifests import deployment
 
+NAMELESS = str(Path(__file__).parent / "nameless.yaml")
 STATE = Path(__file__).resolve().parents[2] / "examples" / "whatif" / "cluster.yaml"
 
 
@@ -73,6 +74,7 @@ def test_the_fewest_nodes_are_found() -> None:
         (["--drain", "steady-1", "--components", "kubelet"], "there is no component 'kubelet'"),
         (["--drain", "steady-1", "--limit", "soon"], "--limit: 'soon' is not a duration"),
         (["--apply", "no-such-file.yaml"], "no-such-file.yaml: cannot be read"),
+        (["--apply", NAMELESS], "Pod (no name): metadata.name: is missing"),
         (["--drain", "steady-1", "--context", "prod"], "from files or from a cluster, not from both"),
     ],
 )

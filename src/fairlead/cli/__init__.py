@@ -67,6 +67,20 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "upgrade": ("fairlead.cli.installation.upgrade", "Upgrade an installation, or change its values."),
     "uninstall": ("fairlead.cli.installation.uninstall", "Take Fairlead off a cluster; policies stay."),
     "whatif": ("fairlead.cli.whatif", "Show what would happen to a cluster if something were done to it."),
+    "simulate": (
+        "fairlead.cli.simulate",
+        "Play a scenario in virtual time: what is placed, waits, and costs.",
+    ),
+    "sweep": (
+        "fairlead.cli.sweep",
+        "Play a scenario for every combination of parameters, and compare.",
+    ),
+    "spot-plan": (
+        "fairlead.cli.spot_plan",
+        "Find the cheapest policy for spot nodes that keeps a workload available enough.",
+    ),
+    "report": ("fairlead.cli.report", "Show results of simulations in one HTML file, beside each other."),
+    "scenario": ("fairlead.cli.scenario", "Check, describe and import scenarios for simulate."),
     "demo": ("fairlead.cli.demo", "Show the scheduler at work on an embedded cluster."),
 }
 

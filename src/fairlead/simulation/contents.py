@@ -11,8 +11,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from fairlead.engine.ask.objects import opened
 from fairlead.engine.planning.settings import Settings
-from fairlead.errors import BadInput
+from fairlead.errors import BadInput, BadObject
+from fairlead.kube.decode import call_it
 from fairlead.nodegroups import NodeGroup
 from fairlead.policy.names import POLICIES
 from fairlead.policy.rule.model import PlacementPolicy, read_policies
@@ -56,6 +58,20 @@ class Contents:
             if one.get("kind") != POLICIES.kind or one["metadata"]["name"] not in new
         ]
         return replace(self, objects=(*kept, *new.values()))
+
+
+def manifests(documents: Iterable[Any]) -> list[Obj]:
+    """The objects of documents, lists opened; BadObject for one without a name, which no cluster has."""
+    found = list(opened(documents))
+    for one in found:
+        metadata = one.get("metadata")
+        if (
+            not isinstance(metadata, Mapping)
+            or not isinstance(metadata.get("name"), str)
+            or not metadata["name"]
+        ):
+            raise BadObject(call_it(one), "metadata.name", "is missing")
+    return found
 
 
 def check_components(names: Iterable[str]) -> frozenset[str]:

@@ -23,6 +23,8 @@ QUIET = timedelta(minutes=15)
 LIMIT = timedelta(hours=2)
 
 Say = Callable[[str], None]
+Look = Callable[[ClusterCopy, Observer], None]
+"""Sees a copy at its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +64,23 @@ class Comparison:
         }
 
 
-def compare(contents: Contents, question: Question, say: Say = lambda _: None) -> Comparison:
-    """Both ways; `say` receives what is being done, for people who wait."""
-    say("the cluster as it is")
-    without, skipped = play(contents, replace(question, changes=(), policies=()))
+def compare(
+    contents: Contents, question: Question, say: Say = lambda _: None, look: Look = lambda *_: None
+) -> Comparison:
+    """Both ways; `say` receives what is being done, for people who wait.
+
+    `look` sees how each way ended, that with the changes first: what is wrong with one is then told at once.
+    """
     say("with the changes")
-    changed, _ = play(contents, question)
+    changed, skipped = play(contents, question, look)
+    say("the cluster as it is")
+    without, _ = play(contents, replace(question, changes=(), policies=()), look)
     return Comparison(without, changed, tuple(question.texts), skipped)
 
 
-def play(contents: Contents, question: Question) -> tuple[Outcome, dict[str, int]]:
+def play(
+    contents: Contents, question: Question, look: Look = lambda *_: None
+) -> tuple[Outcome, dict[str, int]]:
     """One way: how it ends, and the kinds that were left out."""
     given = contents.with_policies(question.policies) if question.policies else contents
     copy = ClusterCopy(given)
@@ -81,6 +90,7 @@ def play(contents: Contents, question: Question) -> tuple[Outcome, dict[str, int
         quiet = copy.settle(question.quiet, question.limit)
         found = outcome(copy, quiet, observer, question.prices)
         observer.close()
+        look(copy, observer)
         return found, dict(sorted(copy.skipped.items()))
     finally:
         copy.close()
