@@ -28,6 +28,7 @@ from fairlead.rig.controlplane import ControlPlane
 from fairlead.rig.nodes import ready_nodes
 from fairlead.rig.processes import wait_until
 from fairlead.simulation.changes import APART
+from fairlead.simulation.cluster_copy import load as load_original
 from fairlead.simulation.contents import REBALANCER, SCHEDULER, WEBHOOK, Contents, components_seen
 from fairlead.simulation.whatif import Question, play
 from support.balancer import Balancer
@@ -180,10 +181,10 @@ def test_what_is_predicted_happens(
             choose(one, SEED, list(before[one.namespace].values()))
         contents = asyncio.run(contents_of(plane))
         assert contents.components == {SCHEDULER, WEBHOOK, REBALANCER}
-        foretold = {}
+        foretold, original = {}, load_original(contents)
         for one in cases:
             question = Question(one.changes, one.policies, timedelta(seconds=90), timedelta(minutes=20))
-            found, _ = play(contents, question)
+            found = play(contents, question, original)
             known = {
                 pod["metadata"]["labels"].get("pod-template-hash", "")
                 for pod in before[one.namespace].values()

@@ -164,7 +164,7 @@ def choose(one: Case, seed: int, pods: list[Obj]) -> None:
         case "delete":
             _delete(one, workload)
         case "policy":
-            changed = policy_of(one.number, rng.choice(["0", "60%", "100%"]))
+            changed = policy_of(one.number, rng.choice(["0%", "60%", "100%"]))
             one.policies.append(changed)
             one.steps.append(lambda plane: apply(plane, changed, ""))
         case _:

@@ -23,6 +23,7 @@ from fairlead.kube.node import Node
 from fairlead.nodegroups import GROUP_LABEL, NodeGroup
 from fairlead.policy.names import POLICIES
 from fairlead.policy.rule.model import PlacementPolicy
+from fairlead.policy.tiers.fallback import PROMISES
 from fairlead.simulation.contents import EXTENDER, REBALANCER, SCHEDULER, WEBHOOK, Contents, Obj
 from fairlead.simulation.drain import Drain
 from fairlead.world.admission import AdmissionRequest
@@ -63,6 +64,46 @@ _WATCHED = frozenset({"Pod", "Node"})
 
 
 @dataclass(frozen=True, slots=True)
+class Original:
+    """What all copies of a cluster begin with. Invariant: nothing changes it; each copy forks its store."""
+
+    store: Store
+    skipped: Counter[str]
+    """Kinds of objects that a copy cannot have, and how many there were."""
+
+
+def load(contents: Contents) -> Original:
+    """Put the objects into a store; what never was in a cluster gets the defaults of one."""
+    registry, skipped, begin = Registry(), Counter[str](), stamp(contents.at)
+    there: list[tuple[Resource, Obj]] = []
+    namespaces: dict[str, None] = {}
+    for item in contents.objects:
+        kind = item["kind"]
+        if kind in _LEFT_OUT:
+            continue
+        resource = registry.of_kind(item.get("apiVersion", "v1"), kind)
+        if resource is None:
+            skipped[kind] += 1
+            continue
+        found = _in_a_namespace(item, resource)
+        if not found["metadata"].get("resourceVersion"):
+            found = _as_if_stored(found, strategy_of(registry.served(resource)), begin)
+        if resource.namespaced:
+            namespaces[found["metadata"]["namespace"]] = None
+        there.append((resource, found))
+    known = {item["metadata"]["name"] for resource, item in there if resource == NAMESPACES}
+    for name in namespaces:
+        if name not in known:
+            made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            there.append((NAMESPACES, _as_if_stored(made, _NAMESPACE, begin)))
+    uids = {item["metadata"]["uid"] for _, item in there}
+    store = Store(history=0)
+    for resource, item in there:
+        store.put(resource, _with_known_owners(item, uids))
+    return Original(store, skipped)
+
+
+@dataclass(frozen=True, slots=True)
 class Quiet:
     """How a copy came to rest: `after` that long nothing changed any more, or it still did at the limit."""
 
@@ -76,15 +117,15 @@ class ClusterCopy:
     Invariant: two copies of the same contents to which the same is done end alike, byte for byte.
     """
 
-    def __init__(self, contents: Contents) -> None:
+    def __init__(self, contents: Contents, original: Original | None = None) -> None:
+        """`original`: what `load` made of the same objects, where several copies are made of them."""
         self.contents = contents
-        self.skipped: Counter[str] = Counter()
-        """Kinds of objects that the copy cannot have, and how many there were."""
+        found = original or load(contents)
+        self.skipped = found.skipped
         self.policies: tuple[PlacementPolicy, ...] = contents.policies()
         self.clock = VirtualClock(contents.at)
         self.begin = contents.at
-        store = Store(history=0)
-        self._load(store, contents.objects)
+        store = found.store.fork()
         components = contents.components
         self.placement = Placement(self.policies) if self.policies else None
         if self.placement is not None:
@@ -99,6 +140,7 @@ class ClusterCopy:
             ids=CountedIds(_seed(store)),
             hooks=[self._admit] if self.placement is not None and WEBHOOK in components else [],
             extender=extender,
+            events=PROMISES,
         )
         self._nodes_as_found()
         if self.placement is not None:
@@ -106,7 +148,9 @@ class ClusterCopy:
         self.scheduler: Fairlead | None = None
         if SCHEDULER in components:
             marks = self.placement.marks if self.placement is not None else None
-            self.scheduler = Fairlead(self.world.api, self.clock, contents.settings, self.policies, marks)
+            self.scheduler = Fairlead(
+                self.world.api, self.clock, contents.settings, self.policies, marks, events=PROMISES
+            )
         self.drains: list[Drain] = []
         self._changed_at = contents.at
         self._stop = store.subscribe(self._changed)
@@ -169,34 +213,6 @@ class ClusterCopy:
         self.world.close()
 
     # Inside
-
-    def _load(self, store: Store, objects: Iterable[Obj]) -> None:
-        """Put the objects into the store; what never was in a cluster gets the defaults of one."""
-        registry = Registry()
-        there: list[tuple[Resource, Obj]] = []
-        namespaces: dict[str, None] = {}
-        for item in objects:
-            kind = item["kind"]
-            if kind in _LEFT_OUT:
-                continue
-            resource = registry.of_kind(item.get("apiVersion", "v1"), kind)
-            if resource is None:
-                self.skipped[kind] += 1
-                continue
-            found = _in_a_namespace(item, resource)
-            if not found["metadata"].get("resourceVersion"):
-                found = _as_if_stored(found, strategy_of(registry.served(resource)), stamp(self.begin))
-            if resource.namespaced:
-                namespaces[found["metadata"]["namespace"]] = None
-            there.append((resource, found))
-        known = {item["metadata"]["name"] for resource, item in there if resource == NAMESPACES}
-        for name in namespaces:
-            if name not in known:
-                made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-                there.append((NAMESPACES, _as_if_stored(made, _NAMESPACE, stamp(self.begin))))
-        uids = {item["metadata"]["uid"] for _, item in there}
-        for resource, item in there:
-            store.put(resource, _with_known_owners(item, uids))
 
     def _nodes_as_found(self) -> None:
         """Nodes that were not ready stay so: nothing tells that their machines will come back."""

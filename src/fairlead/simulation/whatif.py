@@ -14,7 +14,7 @@ from typing import Any
 from fairlead.engine.ask.cost import Price
 from fairlead.errors import BadInput
 from fairlead.simulation.changes import AddNodes, Change, apply_all
-from fairlead.simulation.cluster_copy import ClusterCopy
+from fairlead.simulation.cluster_copy import ClusterCopy, Original, load
 from fairlead.simulation.contents import Contents, Obj
 from fairlead.simulation.outcome import Observer, Outcome, outcome
 
@@ -64,24 +64,25 @@ class Comparison:
 
 def compare(contents: Contents, question: Question, say: Say = lambda _: None) -> Comparison:
     """Both ways; `say` receives what is being done, for people who wait."""
+    original = load(contents)
     say("the cluster as it is")
-    without, skipped = play(contents, replace(question, changes=(), policies=()))
+    without = play(contents, replace(question, changes=(), policies=()), original)
     say("with the changes")
-    changed, _ = play(contents, question)
-    return Comparison(without, changed, tuple(question.texts), skipped)
+    changed = play(contents, question, original)
+    return Comparison(without, changed, tuple(question.texts), dict(sorted(original.skipped.items())))
 
 
-def play(contents: Contents, question: Question) -> tuple[Outcome, dict[str, int]]:
-    """One way: how it ends, and the kinds that were left out."""
+def play(contents: Contents, question: Question, original: Original | None = None) -> Outcome:
+    """One way: how it ends. `original` is what `load` made of the contents, which costs something only once."""
     given = contents.with_policies(question.policies) if question.policies else contents
-    copy = ClusterCopy(given)
+    copy = ClusterCopy(given, original)
     try:
         observer = Observer(copy)
         apply_all(copy, question.changes)
         quiet = copy.settle(question.quiet, question.limit)
         found = outcome(copy, quiet, observer, question.prices)
         observer.close()
-        return found, dict(sorted(copy.skipped.items()))
+        return found
     finally:
         copy.close()
 
@@ -94,11 +95,13 @@ def fewest_nodes(
     Raises BadInput where `most` are not enough. More nodes of a group are taken never to hurt.
     """
 
+    original = load(contents)
+
     def pending(number: int) -> int:
         say(f"{number} more of {group}")
         added = [AddNodes(group, number)] if number else []
         whole = replace(question, changes=[*added, *question.changes])
-        return play(contents, whole)[0].pending
+        return play(contents, whole, original).pending
 
     if not pending(0):
         return 0
