@@ -67,6 +67,10 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "upgrade": ("fairlead.cli.installation.upgrade", "Upgrade an installation, or change its values."),
     "uninstall": ("fairlead.cli.installation.uninstall", "Take Fairlead off a cluster; policies stay."),
     "whatif": ("fairlead.cli.whatif", "Show what would happen to a cluster if something were done to it."),
+    "simulate": (
+        "fairlead.cli.simulate",
+        "Play a scenario in virtual time: what is placed, waits, and costs.",
+    ),
     "demo": ("fairlead.cli.demo", "Show the scheduler at work on an embedded cluster."),
 }
 

@@ -59,6 +59,7 @@ _LEFT_OUT = frozenset(
 _NAMESPACE = strategy_of(next(one for one in BUILTIN if one.resource == NAMESPACES))
 # How long a job that runs will take is not known: it goes on.
 _PACE = Pace(job=timedelta(days=3650))
+_USUAL = Pacing()
 # A cluster is quiet while none of these changes: what follows from them is said of their owners later.
 _WATCHED = frozenset({"Pod", "Node"})
 
@@ -114,18 +115,30 @@ class Quiet:
 class ClusterCopy:
     """See the module. Close it when it is done with.
 
+    `autoscaler` is how patient one is that brings nodes of the contents' groups; None: there is none. `found`
+    false: the cluster begins here, and its groups with as many nodes as they desire. `original` is what `load`
+    made of the contents' objects, where several copies are made of them.
+
     Invariant: two copies of the same contents to which the same is done end alike, byte for byte.
     """
 
-    def __init__(self, contents: Contents, original: Original | None = None) -> None:
-        """`original`: what `load` made of the same objects, where several copies are made of them."""
+    def __init__(
+        self,
+        contents: Contents,
+        original: Original | None = None,
+        *,
+        autoscaler: Pacing | None = _USUAL,
+        pace: Pace = _PACE,
+        notice: timedelta = timedelta(),
+        found: bool = True,
+    ) -> None:
         self.contents = contents
-        found = original or load(contents)
-        self.skipped = found.skipped
+        begin = original or load(contents)
+        self.skipped = begin.skipped
         self.policies: tuple[PlacementPolicy, ...] = contents.policies()
         self.clock = VirtualClock(contents.at)
         self.begin = contents.at
-        store = found.store.fork()
+        store = begin.store.fork()
         components = contents.components
         self.placement = Placement(self.policies) if self.policies else None
         if self.placement is not None:
@@ -134,9 +147,10 @@ class ClusterCopy:
         self.world = World(
             clock=self.clock,
             store=store,
-            groups=_with_nodes(contents.groups, store),
-            pace=_PACE,
-            autoscaler=Pacing() if contents.groups else None,
+            groups=_with_nodes(contents.groups, store, found=found),
+            pace=pace,
+            autoscaler=autoscaler if contents.groups else None,
+            notice=notice,
             ids=CountedIds(_seed(store)),
             hooks=[self._admit] if self.placement is not None and WEBHOOK in components else [],
             extender=extender,
@@ -292,8 +306,11 @@ def _with_known_owners(item: Obj, uids: set[str]) -> Obj:
     return {**item, "metadata": {**meta, "ownerReferences": known} if known else meta}
 
 
-def _with_nodes(groups: Iterable[NodeGroup], store: Store) -> list[NodeGroup]:
-    """The groups, each with as many nodes as the cluster has of it, which are made known as the group's."""
+def _with_nodes(groups: Iterable[NodeGroup], store: Store, *, found: bool) -> list[NodeGroup]:
+    """The groups, each with as many nodes as the cluster has of it, which are made known as the group's.
+
+    Unless the cluster was `found`, a group of which it has none begins with the number that it desires.
+    """
     there: Counter[str] = Counter()
     named = {group.name for group in groups}
     for resource in store.resources():
@@ -312,5 +329,7 @@ def _with_nodes(groups: Iterable[NodeGroup], store: Store) -> list[NodeGroup]:
             max=max(group.max, there[group.name]),
             min=min(group.min, there[group.name]),
         )
+        if found or there[group.name]
+        else group
         for group in groups
     ]

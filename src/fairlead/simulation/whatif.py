@@ -73,7 +73,7 @@ def compare(contents: Contents, question: Question, say: Say = lambda _: None) -
 
 
 def play(contents: Contents, question: Question, original: Original | None = None) -> Outcome:
-    """One way: how it ends. `original` is what `load` made of the contents, which costs something only once."""
+    """One way: how it ends. `original` is what `load` made of the contents, once for several ways."""
     given = contents.with_policies(question.policies) if question.policies else contents
     copy = ClusterCopy(given, original)
     try:
@@ -94,7 +94,6 @@ def fewest_nodes(
 
     Raises BadInput where `most` are not enough. More nodes of a group are taken never to hurt.
     """
-
     original = load(contents)
 
     def pending(number: int) -> int:

@@ -287,7 +287,9 @@ class Api:
                 raise api_errors.conflict(resource, name)
             changed = admitted is not new
             # A hook may have kept what it was shown: of that, metadata alone is changed from here on.
-            own = {**new, "metadata": dict(new["metadata"])} if self.hooks and not changed else admitted or new
+            own = admitted or new
+            if self.hooks and not changed:
+                own = {**new, "metadata": dict(new["metadata"])}
             final = writes.finish_update(self, served, own, old, subresource, changed=changed)
             if final is old or options.dry_run:
                 return final

@@ -7,7 +7,7 @@ and whatever is beyond that goes, newest first, at once or after a notice.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -39,28 +39,37 @@ class Notice:
     at: datetime
 
 
-def read_trace(path: Path, *, start: int = 0, probes: int | None = None) -> list[Supply]:
-    """The supply that a trace recorded, from its `start`-th probe on: only the changes.
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A recorded market: how many nodes could be had at each probe, `gap_s` apart."""
 
-    The file is ``{"metadata": {"gap_seconds": N}, "data": [nodes available at each probe, …]}``.
-    """
+    gap_s: float
+    nodes: tuple[int, ...]
+
+    def supply(self, *, start: int = 0, probes: int | None = None, scale: int = 1) -> list[Supply]:
+        """The supply from the `start`-th probe on: only the changes. A recorded node stands for `scale`."""
+        found: list[Supply] = []
+        last: int | None = None
+        end = len(self.nodes) if probes is None else start + probes
+        for index, nodes in enumerate(self.nodes[start:end]):
+            if nodes != last:
+                found.append(Supply(timedelta(seconds=index * self.gap_s), nodes * scale))
+                last = nodes
+        return found
+
+
+def read_trace(path: Path) -> Trace:
+    """A trace: ``{"metadata": {"gap_seconds": N}, "data": [nodes available at each probe, …]}``."""
     try:
-        trace = json.loads(path.read_text())
-        gap_s, data = float(trace["metadata"]["gap_seconds"]), [int(number) for number in trace["data"]]
+        data = json.loads(path.read_text())
+        trace = Trace(float(data["metadata"]["gap_seconds"]), tuple(int(number) for number in data["data"]))
     except OSError as error:
         raise BadInput(f"spot trace {path}: {error.strerror}") from error
     except (ValueError, KeyError, TypeError) as error:
         raise BadInput(f"spot trace {path}: not a trace: {error!r}") from error
-    end = len(data) if probes is None else start + probes
-    return list(_changes(data[start:end], timedelta(seconds=gap_s)))
-
-
-def _changes(data: Iterable[int], gap: timedelta) -> Iterator[Supply]:
-    last: int | None = None
-    for index, nodes in enumerate(data):
-        if nodes != last:
-            yield Supply(index * gap, nodes)
-            last = nodes
+    if not (trace.gap_s > 0 and trace.nodes) or min(trace.nodes) < 0:
+        raise BadInput(f"spot trace {path}: needs a positive gap_seconds, and data of 0 or more nodes")
+    return trace
 
 
 class SpotMarket:

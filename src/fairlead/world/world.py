@@ -54,7 +54,8 @@ class World:
     leaves node groups at their desired size; `account` is the AWS account behind them, where one is: all
     that the autoscaler then knows of a group without nodes. `pace` says how fast pods start and stop,
     `notice` how early spot nodes get their notice, `node_grace` how long a silent node is believed in.
-    `events` are the reasons of the events that are written (None: of all). `extender` is asked by the scheduler; `store` has objects already, of a cluster that goes on here. Two
+    `events` are the reasons of the events that are written (None: of all).
+    `extender` is asked by the scheduler; `store` has objects already, of a cluster that goes on here. Two
     worlds that are given the same things in the same order go through the same history, byte for byte.
     """
 

@@ -90,8 +90,12 @@ def test_zones_are_taken_separately() -> None:
 
 def test_a_trace_is_read_as_changes_of_supply(tmp_path: Path) -> None:
     path = trace(tmp_path / "zone.json", 0, 0, 3, 3, 1, gap_s=300)
-    assert read_trace(path) == [Supply(seconds(0), 0), Supply(seconds(600), 3), Supply(seconds(1200), 1)]
-    assert read_trace(path, start=2, probes=2) == [Supply(seconds(0), 3)]
+    assert read_trace(path).supply() == [
+        Supply(seconds(0), 0),
+        Supply(seconds(600), 3),
+        Supply(seconds(1200), 1),
+    ]
+    assert read_trace(path).supply(start=2, probes=2) == [Supply(seconds(0), 3)]
 
 
 @pytest.mark.parametrize(
@@ -122,7 +126,7 @@ def test_a_day_of_a_recorded_market_is_followed_to_the_node(tmp_path: Path) -> N
     )
     for path in recorded() or [made]:
         cluster = World(groups=[group("spot", desired=16, max=16, bootS=60, volatile=True)])
-        supply = [each for each in read_trace(path) if each.after <= timedelta(days=1)]
+        supply = [each for each in read_trace(path).supply() if each.after <= timedelta(days=1)]
         cluster.spot.follow("spot", supply, cluster.clock.now())
         start = cluster.clock.now()
         for now, later in pairwise(supply):

@@ -14,7 +14,7 @@ import msgspec
 
 from fairlead.doors.address import check_address
 from fairlead.engine.planning.priority import HIGHEST, LOWEST, PriorityAnnotation
-from fairlead.engine.planning.settings import QueueOrder, Settings
+from fairlead.engine.planning.settings import QueueOrder, RankingOrder, Settings
 from fairlead.errors import BadInput, BadObject
 from fairlead.kube.documents import documents
 from fairlead.kube.duration import seconds
@@ -120,6 +120,7 @@ class Configuration(_Section, frozen=True):
     listen: str = ""
     policies: str = ""
     in_flight: int = 64
+    ranking: RankingOrder = "spread"
     queue: QueueSection = QueueSection()
     gangs: GangSection = GangSection()
     preemption: PreemptionSection = PreemptionSection()
@@ -138,6 +139,7 @@ class Configuration(_Section, frozen=True):
             pdb=self.preemption.pdb,
             capacity=self.capacity,
             order=self.queue.order,
+            ranking=self.ranking,
             priority_annotation=self.priority_annotation.limits(),
             settle_s=float(self.gangs.settle),
             reserve_after_s=float(self.queue.reserve_after),

@@ -41,6 +41,7 @@ class State:
         self._any_scheduler = any_scheduler
         self.snapshot = Snapshot(capacity=settings.capacity, scheduler_names=settings.scheduler_names)
         self.room = Room(self.snapshot)
+        self.room.ranking.basis.pack = settings.ranking == "pack"
         self.gangs = Gangs(settings.settle_s)
         self.budgets = Budgets()
         self.hints = Hints()

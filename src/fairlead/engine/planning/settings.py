@@ -9,6 +9,7 @@ import msgspec
 from fairlead.engine.planning.priority import PriorityAnnotation
 
 QueueOrder = Literal["smallest", "fifo"]
+RankingOrder = Literal["spread", "pack"]
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -22,6 +23,8 @@ class Settings(msgspec.Struct, frozen=True):
     pdb: Literal["respect", "best-effort"] = "respect"
     capacity: Literal["resources", "exclusive"] = "resources"
     order: QueueOrder = "smallest"
+    # Which of the feasible nodes is best: those with much room, or those that are full already.
+    ranking: RankingOrder = "spread"
     priority_annotation: PriorityAnnotation = PriorityAnnotation()
     settle_s: float = 5.0
     reserve_after_s: float = 600.0
