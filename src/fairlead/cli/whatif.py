@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -26,6 +28,7 @@ NOT_AS_EXPECTED = 3
 """The exit code when an --expect does not hold."""
 
 _ORDER = "fairlead.whatif.order"
+_PROGRESS_EVERY_S = 0.2
 _SHOWN = 20
 _MOST = 100
 
@@ -161,8 +164,8 @@ def command(
     if not (question.changes or question.policies or min_nodes):
         raise BadInput("nothing is to be done: give a change, such as --drain NODE; see --help")
     configure_logging("auto", "warning")  # what happens in a copy is told by its outcome
-    contents = _contents(source, node_groups, components)
-    with _playing() as say:
+    with _progress() as say:
+        contents = _contents(source, node_groups, components, say)
         if min_nodes:
             number = fewest_nodes(contents, question, min_nodes, _MOST, say)
             question = _with_nodes(question, min_nodes, number)
@@ -194,7 +197,9 @@ def _with_nodes(question: Question, group: str, number: int) -> Question:
 # What is asked about
 
 
-def _contents(source: Source, node_groups: str, components: str | None) -> Contents:
+def _contents(
+    source: Source, node_groups: str, components: str | None, say: Callable[[str], None]
+) -> Contents:
     from fairlead.cli.nodegroups.file import read_given
     from fairlead.cli.state import read_objects
     from fairlead.engine.ask.objects import opened
@@ -204,6 +209,7 @@ def _contents(source: Source, node_groups: str, components: str | None) -> Conte
     if source.files:
         if source.kubeconfig or source.context:
             raise BadInput("the state comes from files or from a cluster, not from both")
+        say(f"reading {', '.join(source.files)}")
         objects = tuple(opened(read_objects(source.files)))
         at = _newest(objects)
     else:
@@ -395,16 +401,22 @@ def _workloads(a: Outcome, b: Outcome) -> list[tuple[Any, ...]]:
 
 
 @contextmanager
-def _playing() -> Iterator[Callable[[str], None]]:
-    """A line on standard error that says what is being played, on a terminal."""
-    terminal = sys.stderr.isatty()
+def _progress() -> Iterator[Callable[[str], None]]:
+    """A line on standard error that says what is being done and how far it is, on a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    shown = float("-inf")
 
     def say(text: str) -> None:
-        if terminal:
-            click.echo(f"\r\x1b[Kplaying {text} …", err=True, nl=False)
+        nonlocal shown
+        now = time.monotonic()
+        if now - shown >= _PROGRESS_EVERY_S:
+            shown = now
+            width = shutil.get_terminal_size().columns - 1
+            click.echo(f"\r\x1b[K{text[:width]}", err=True, nl=False)
 
     try:
         yield say
     finally:
-        if terminal:
-            click.echo("\r\x1b[K", err=True, nl=False)
+        click.echo("\r\x1b[K", err=True, nl=False)

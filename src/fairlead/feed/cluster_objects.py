@@ -9,6 +9,7 @@ from fairlead.client.api import Client
 from fairlead.feed.cluster import first_answer, queries_of
 from fairlead.feed.cluster_read import ClusterRead, Progress, Query, read_cluster
 from fairlead.kube.resources import Resource, known
+from fairlead.policy.names import LEDGERS
 
 # Beside what the engine reads: what controllers, admission and the question of who acts are about.
 _MORE = ("DaemonSet", "LimitRange", "MutatingWebhookConfiguration", "PriorityClass", "ServiceAccount")
@@ -30,6 +31,6 @@ def _queries(served: Iterable[Resource], system_namespace: str) -> list[Query]:
     """What every question is answered from, and more; all of it as plain data."""
     listed = list(served)
     offered = {(one.group, one.plural) for one in listed}
-    more = (known(kind) for kind in _MORE)
+    more = (*(known(kind) for kind in _MORE), LEDGERS)
     asked = [replace(query, kind=None) for query in queries_of(listed, system_namespace)]
     return [*asked, *(Query(one) for one in more if (one.group, one.plural) in offered)]

@@ -14,8 +14,10 @@ from typing import Any
 from fairlead.engine.planning.settings import Settings
 from fairlead.errors import BadInput
 from fairlead.nodegroups import NodeGroup
-from fairlead.policy.names import POLICIES
+from fairlead.policy.names import LEDGERS, POLICIES
 from fairlead.policy.rule.model import PlacementPolicy, read_policies
+from fairlead.policy.slots.ledger import Ledger
+from fairlead.policy.tiers.marks import Marks
 from fairlead.world.objects import parse_time
 
 Obj = dict[str, Any]
@@ -47,9 +49,24 @@ class Contents:
         """The placement policies among the objects."""
         return tuple(read_policies(self.of_kind(POLICIES.kind)))
 
+    def marks(self) -> dict[str, Marks]:
+        """By policy, the tiers that it leaves alone for now."""
+        found = {}
+        for plain, policy in zip(self.of_kind(POLICIES.kind), self.policies(), strict=True):
+            marks = (plain.get("status") or {}).get("marks")
+            if marks:
+                known = Marks.from_plain(marks, policy.spec.fallback.cool_down_s)
+                found[policy.name] = known.only(tier.name for tier in policy.spec.tiers)
+        return found
+
+    def ledgers(self) -> tuple[Ledger, ...]:
+        """Which pod of a group has which slot."""
+        return tuple(map(Ledger.from_object, self.of_kind(LEDGERS.kind)))
+
     def with_policies(self, given: Iterable[Obj]) -> Contents:
-        """The same with these policies, each in the place of one of its name."""
-        new = {one["metadata"]["name"]: one for one in given}
+        """The same with these policies, each in the place of one of its name, whose status stays."""
+        old = {one["metadata"]["name"]: one.get("status") for one in self.of_kind(POLICIES.kind)}
+        new = {name: {"status": old.get(name), **one} for one in given if (name := one["metadata"]["name"])}
         kept = [
             one
             for one in self.objects

@@ -14,7 +14,7 @@ from typing import Any
 from fairlead.engine.ask.cost import Price
 from fairlead.errors import BadInput
 from fairlead.simulation.changes import AddNodes, Change, apply_all
-from fairlead.simulation.cluster_copy import ClusterCopy, Original, load
+from fairlead.simulation.cluster_copy import ClusterCopy, Original, Progress, load
 from fairlead.simulation.contents import Contents, Obj
 from fairlead.simulation.outcome import Observer, Outcome, outcome
 
@@ -63,23 +63,31 @@ class Comparison:
 
 
 def compare(contents: Contents, question: Question, say: Say = lambda _: None) -> Comparison:
-    """Both ways; `say` receives what is being done, for people who wait."""
-    original = load(contents)
+    """Both ways; `say` receives what is being done and how far it is, for people who wait."""
     say("the cluster as it is")
-    without = play(contents, replace(question, changes=(), policies=()), original)
-    say("with the changes")
-    changed = play(contents, question, original)
+    original = load(contents)
+    alone = replace(question, changes=(), policies=())
+    without = play(contents, alone, original, _during("the cluster as it is", say))
+    changed = play(contents, question, original, _during("with the changes", say))
     return Comparison(without, changed, tuple(question.texts), dict(sorted(original.skipped.items())))
 
 
-def play(contents: Contents, question: Question, original: Original | None = None) -> Outcome:
-    """One way: how it ends. `original` is what `load` made of the contents, once for several ways."""
+def play(
+    contents: Contents,
+    question: Question,
+    original: Original | None = None,
+    say: Callable[[Progress], None] = lambda _: None,
+) -> Outcome:
+    """One way: how it ends. `original` is what `load` made of the contents, once for several ways.
+
+    `say` receives how far it is.
+    """
     given = contents.with_policies(question.policies) if question.policies else contents
     copy = ClusterCopy(given, original)
     try:
         observer = Observer(copy)
-        apply_all(copy, question.changes)
-        quiet = copy.settle(question.quiet, question.limit)
+        apply_all(copy, question.changes, say)
+        quiet = copy.settle(question.quiet, question.limit, say)
         found = outcome(copy, quiet, observer, question.prices)
         observer.close()
         return found
@@ -97,10 +105,9 @@ def fewest_nodes(
     original = load(contents)
 
     def pending(number: int) -> int:
-        say(f"{number} more of {group}")
         added = [AddNodes(group, number)] if number else []
         whole = replace(question, changes=[*added, *question.changes])
-        return play(contents, whole, original).pending
+        return play(contents, whole, original, _during(f"{number} more of {group}", say)).pending
 
     if not pending(0):
         return 0
@@ -113,3 +120,7 @@ def fewest_nodes(
         middle = (low + high) // 2
         low, high = (middle, high) if pending(middle) else (low, middle)
     return high
+
+
+def _during(what: str, say: Say) -> Callable[[Progress], None]:
+    return lambda progress: say(f"{what}: {progress}")
