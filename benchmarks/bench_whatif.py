@@ -1,10 +1,10 @@
 """How long does `fairlead whatif` take on 5,000 nodes and 50,000 pods, and in what memory?
 
 The state comes from a file, as `kubectl get -o json` prints it, so that no API server takes part. 700
-Deployments have all pods, those of five of the twenty namespaces under a placement policy of two tiers, and every other
-one is placed by Fairlead's scheduler; the nodes are half full, and nothing is left to do. Each question runs in
-a process of its own, and both copies of the cluster, the one left alone and the changed one, are in its time.
-With `--keep FILE` the state is left there.
+Deployments have all pods, those of five of the twenty namespaces under a placement policy of two tiers, and
+every other one is placed by Fairlead's scheduler; the nodes are half full, and nothing is left to do. Each
+question runs in a process of its own, and both copies of the cluster, the one left alone and the changed one,
+are in its time. With `--keep FILE` the state is left there.
 """
 
 from __future__ import annotations

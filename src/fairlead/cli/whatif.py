@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 import sys
 import time
@@ -63,15 +64,17 @@ def _changes_option(flag: str, metavar: str, text: str) -> Callable[[Any], Any]:
     fairlead whatif -f examples/whatif/cluster.yaml --apply examples/whatif/more.yaml --min-nodes steady
     fairlead whatif -f examples/whatif/cluster.yaml --scale shop/web=12 --drain spot-1 -o json
 
-    Changes are made in the order in which they are given, a second apart. The cluster is only read.
+    NODES are names and patterns, separated by commas (steady-1,spot-*), or labels (pool=old). Every change
+    may be given several times; they are made in the order in which they are given, a second apart. The
+    cluster is only read.
 
     Exits with 0, with 1 when the cluster cannot be asked, with 2 when the input cannot be used, with 3 when
     an --expect does not hold.
     """,
 )
-@_changes_option("--add-nodes", "GROUP=N", "Add N nodes like those of a node group. Repeatable, as all are.")
-@_changes_option("--remove-node", "NODE", "Remove a node as a cloud does: at once, with its pods.")
-@_changes_option("--drain", "NODE", "Cordon a node and evict its pods, as disruption budgets allow.")
+@_changes_option("--add-nodes", "GROUP=N", "Add N nodes like those of a node group.")
+@_changes_option("--remove-node", "NODES", "Remove nodes as a cloud does: at once, with their pods.")
+@_changes_option("--drain", "NODES", "Cordon nodes and evict their pods, as disruption budgets allow.")
 @_changes_option("--lose-tier", "[POLICY/]TIER", "Remove every node of a policy's tier; it gets no new ones.")
 @_changes_option("--lose-zone", "ZONE", "Remove every node of a zone.")
 @_changes_option("--scale", "NAMESPACE/[KIND/]NAME=N", "Give a workload another number of replicas.")
@@ -86,6 +89,12 @@ def _changes_option(flag: str, metavar: str, text: str) -> Callable[[Any], Any]:
 )
 @click.option(
     "--node-groups", default="", metavar="FILE", help="Node groups that an autoscaler may bring nodes of."
+)
+@click.option(
+    "--node-pools/--no-node-pools",
+    default=True,
+    show_default=True,
+    help="Let an autoscaler bring nodes like those that each Karpenter NodePool of the cluster has.",
 )
 @click.option(
     "--components",
@@ -131,6 +140,7 @@ def command(
     *,
     policies: tuple[str, ...],
     node_groups: str,
+    node_pools: bool,
     components: str | None,
     min_nodes: str,
     expected: tuple[str, ...],
@@ -142,9 +152,10 @@ def command(
     """Show what would happen to a cluster if something were done to it.
 
     A copy of the cluster goes on in virtual time until nothing changes: its controllers, kube-scheduler,
-    Fairlead's components and, with --node-groups, an autoscaler, by the code that runs live. Beside it goes a
-    copy to which nothing is done, so that the difference is the changes' own. Running jobs do not finish, and
-    nothing else is created than what controllers create. Nothing is written to the cluster.
+    Fairlead's components and, with --node-groups or NodePools, an autoscaler, by the code that runs live.
+    Beside it goes a copy to which nothing is done, so that the difference is the changes' own. Running jobs
+    do not finish, and nothing else is created than what controllers create. Nothing is written to the
+    cluster.
     """
     from fairlead.cli.state import read_objects
     from fairlead.doors.process import configure_logging
@@ -164,8 +175,11 @@ def command(
     if not (question.changes or question.policies or min_nodes):
         raise BadInput("nothing is to be done: give a change, such as --drain NODE; see --help")
     configure_logging("auto", "warning")  # what happens in a copy is told by its outcome
+    # What is read stays until the end: to look through it for garbage would take as long as all the rest.
+    gc.disable()
     with _progress() as say:
-        contents = _contents(source, node_groups, components, say)
+        contents = _contents(source, node_groups, components, say, node_pools=node_pools)
+        gc.freeze()
         if min_nodes:
             number = fewest_nodes(contents, question, min_nodes, _MOST, say)
             question = _with_nodes(question, min_nodes, number)
@@ -198,12 +212,18 @@ def _with_nodes(question: Question, group: str, number: int) -> Question:
 
 
 def _contents(
-    source: Source, node_groups: str, components: str | None, say: Callable[[str], None]
+    source: Source,
+    node_groups: str,
+    components: str | None,
+    say: Callable[[str], None],
+    *,
+    node_pools: bool,
 ) -> Contents:
     from fairlead.cli.nodegroups.file import read_given
     from fairlead.cli.state import read_objects
     from fairlead.engine.ask.objects import opened
     from fairlead.simulation.contents import Contents, check_components, components_seen
+    from fairlead.simulation.node_pools import groups_of_pools
 
     settings = source.configuration().settings()
     if source.files:
@@ -216,8 +236,12 @@ def _contents(
         objects, at = _live(source), datetime.now(UTC)
     named = None if components is None else [one for one in components.split(",") if one]
     acting = components_seen(objects, at, settings) if named is None else check_components(named)
-    groups = read_given(node_groups) if node_groups else ()
-    return Contents(objects, at, settings, acting, tuple(groups))
+    groups = {one.name: one for one in read_given(node_groups)} if node_groups else {}
+    if node_pools:
+        pools = groups_of_pools(objects)
+        show_warnings(pools.left_out)
+        groups = {one.name: one for one in pools.groups} | groups
+    return Contents(objects, at, settings, acting, tuple(groups.values()))
 
 
 def _live(source: Source) -> tuple[dict[str, Any], ...]:

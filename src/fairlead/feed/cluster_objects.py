@@ -13,6 +13,7 @@ from fairlead.policy.names import LEDGERS
 
 # Beside what the engine reads: what controllers, admission and the question of who acts are about.
 _MORE = ("DaemonSet", "LimitRange", "MutatingWebhookConfiguration", "PriorityClass", "ServiceAccount")
+_NODE_POOLS = Resource("karpenter.sh", "v1", "nodepools", "NodePool", namespaced=False)
 
 
 async def read_objects(
@@ -31,6 +32,6 @@ def _queries(served: Iterable[Resource], system_namespace: str) -> list[Query]:
     """What every question is answered from, and more; all of it as plain data."""
     listed = list(served)
     offered = {(one.group, one.plural) for one in listed}
-    more = (*(known(kind) for kind in _MORE), LEDGERS)
+    more = (*(known(kind) for kind in _MORE), LEDGERS, _NODE_POOLS)
     asked = [replace(query, kind=None) for query in queries_of(listed, system_namespace)]
     return [*asked, *(Query(one) for one in more if (one.group, one.plural) in offered)]

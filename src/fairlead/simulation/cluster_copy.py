@@ -27,6 +27,7 @@ from fairlead.policy.rule.model import PlacementPolicy
 from fairlead.policy.tiers.fallback import PROMISES
 from fairlead.simulation.contents import EXTENDER, REBALANCER, SCHEDULER, WEBHOOK, Contents, Obj
 from fairlead.simulation.drain import Drain
+from fairlead.simulation.node_pools import KIND as KIND_OF_POOLS
 from fairlead.world.admission import AdmissionRequest
 from fairlead.world.api import Options
 from fairlead.world.autoscaler import Pacing
@@ -52,6 +53,7 @@ _LEFT_OUT = frozenset(
         "Event",
         "Lease",
         "MutatingWebhookConfiguration",
+        KIND_OF_POOLS,
         "PlacementLedger",
         POLICIES.kind,
         "ValidatingWebhookConfiguration",

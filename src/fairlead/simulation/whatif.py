@@ -6,6 +6,7 @@ same contents, and nothing of one reaches the other.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -93,6 +94,9 @@ def play(
         return found
     finally:
         copy.close()
+        del copy
+        if not gc.isenabled():
+            gc.collect()  # a copy refers to itself: one that switched collection off would keep all of it
 
 
 def fewest_nodes(

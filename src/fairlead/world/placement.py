@@ -103,10 +103,11 @@ class Placement(Follower):
         tiers = self.machine.index.tiers(where, pod.metadata.labels, coming=True)
         if key.alone:
             return place_alone(policy, workload, tiers, unavailable=skipped, crowded=crowded)
-        self._numbers += 1
-        token = f"{self._numbers:016x}"
         known = self.ledgers.get(key) or Ledger(key)
         ledger = known.observe(self.machine.index.members(key), tiers, now)
+        token = self._token()
+        while ledger.of_token(token) is not None:  # what goes on here may have begun in another such cluster
+            token = self._token()
 
         def take(unavailable: frozenset[str]) -> tuple[Ledger, Placing]:
             return place(
@@ -130,6 +131,10 @@ class Placement(Follower):
         self.ledgers[key] = after
         self.machine.keep(after)
         return placing
+
+    def _token(self) -> str:
+        self._numbers += 1
+        return f"{self._numbers:016x}"
 
     # Following
 
