@@ -6,6 +6,7 @@ import gc
 import shutil
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -61,6 +62,7 @@ def _changes_option(flag: str, metavar: str, text: str) -> Callable[[Any], Any]:
     \b
     fairlead whatif -f examples/whatif/cluster.yaml --lose-tier spot
     fairlead whatif -f examples/whatif/cluster.yaml --drain steady-1 --expect 'pending==0'
+    fairlead whatif -f examples/whatif/cluster.yaml --drain 'spot-1,steady-*'
     fairlead whatif -f examples/whatif/cluster.yaml --apply examples/whatif/more.yaml --min-nodes steady
     fairlead whatif -f examples/whatif/cluster.yaml --scale shop/web=12 --drain spot-1 -o json
 
@@ -175,9 +177,7 @@ def command(
     if not (question.changes or question.policies or min_nodes):
         raise BadInput("nothing is to be done: give a change, such as --drain NODE; see --help")
     configure_logging("auto", "warning")  # what happens in a copy is told by its outcome
-    # What is read stays until the end: to look through it for garbage would take as long as all the rest.
-    gc.disable()
-    with _progress() as say:
+    with _without_collection(), _progress() as say:
         contents = _contents(source, node_groups, components, say, node_pools=node_pools)
         gc.freeze()
         if min_nodes:
@@ -353,7 +353,9 @@ _CHANGES: dict[str, Callable[[str], Change]] = {
 
 def _show(found: Comparison, *, every_line: bool) -> None:
     a, b = found.without, found.changed
-    show_lines(*(f"what if: {one}" for one in found.changes), style="bold")
+    show_lines(*(f"what if: {one}" for one in found.changes[:_SHOWN]), style="bold")
+    if len(found.changes) > _SHOWN:
+        show_lines(f"and {len(found.changes) - _SHOWN} more changes", style="bold")
     rows = [
         _row("pods with a node", a.placed, b.placed),
         _row("pods without", a.pending, b.pending, bad=True),
@@ -375,8 +377,11 @@ def _show(found: Comparison, *, every_line: bool) -> None:
         show_table(("WORKLOAD", "TIER", "AS IT IS", "WITH THIS", "EVICTED"), shown, sparse=True)
         if len(changed) > len(shown):
             show_lines(f"and {len(changed) - len(shown)} more: -o wide")
-    for pod, why in b.refused.items():
+    kept = list(b.refused.items())
+    for pod, why in kept if every_line else kept[:_SHOWN]:
         show_lines(f"not drained: {pod}: {why}", style="yellow")
+    if len(kept) > _SHOWN and not every_line:
+        show_lines(f"and {len(kept) - _SHOWN} more were not drained: -o wide", style="yellow")
 
 
 def _row(what: str, a: float, b: float, *, bad: bool = False) -> tuple[Any, ...]:
@@ -408,20 +413,41 @@ def _reasons(a: Outcome, b: Outcome) -> list[tuple[Any, ...]]:
 
 
 def _workloads(a: Outcome, b: Outcome) -> list[tuple[Any, ...]]:
-    """Workloads that end otherwise, those with pods evicted first."""
+    """Workloads that end otherwise, tier by tier, those with most pods evicted first."""
 
     def of(found: Outcome, one: Share) -> str:
         placed, pending = found.placed_by.get(one, 0), found.pending_by.get(one, 0)
-        return f"{placed}" + (f" and {pending} pending" if pending else "")
+        if not pending:
+            return f"{placed}"
+        return f"{placed} and {pending} pending" if placed else f"{pending} pending"
 
     shares = {*a.placed_by, *b.placed_by, *a.pending_by, *b.pending_by, *b.evicted_by}
+    evicted: Counter[str] = Counter()
+    revisions: dict[str, set[str]] = {}
+    for one in shares:
+        evicted[one.workload] += b.evicted_by.get(one, 0)
+        revisions.setdefault(one.workload, set()).add(one.revision)
     rows = []
-    for one in sorted(shares, key=lambda one: (-b.evicted_by.get(one, 0), one)):
-        evicted = b.evicted_by.get(one, 0)
-        if of(a, one) != of(b, one) or evicted:
-            name = one.workload + (f" ({one.revision})" if one.revision else "")
-            rows.append((name, one.tier, of(a, one), of(b, one), str(evicted) if evicted else ""))
+    for one in sorted(shares, key=lambda one: (-evicted[one.workload], one)):
+        gone = b.evicted_by.get(one, 0)
+        if of(a, one) != of(b, one) or gone:
+            several = one.revision and len(revisions[one.workload]) > 1
+            name = one.workload + (f" ({one.revision})" if several else "")
+            rows.append((name, one.tier, of(a, one), of(b, one), str(gone) if gone else ""))
     return rows
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """What is read stays until the end: to look through it for garbage would take as long as all the rest."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        if was_enabled:
+            gc.enable()
 
 
 @contextmanager
