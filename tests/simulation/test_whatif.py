@@ -345,7 +345,13 @@ def test_a_tier_that_is_marked_is_left_alone_in_the_copy_too() -> None:
 
 def test_a_policy_that_is_tried_keeps_the_marks_of_the_one_of_its_name() -> None:
     both = [*nodes(2, "spot"), *nodes(2, "on-demand")]
-    cluster = contents(*both, with_spot_marked(EPOCH.timestamp()), components=[WEBHOOK])
+    # Policies are told apart by their names, in whichever order they come.
+    other = {
+        **SPOT_FIRST,
+        "metadata": {"name": "zz"},
+        "spec": {**SPOT_FIRST["spec"], "match": {"namespaces": ["x"]}},
+    }  # type: ignore[dict-item]
+    cluster = contents(*both, with_spot_marked(EPOCH.timestamp()), other, components=[WEBHOOK])
     found = changed(cluster, Apply("web", [web(4)]), policies=[SPOT_FIRST])
     assert {share.tier: count for share, count in found.placed_by.items()} == {"on-demand": 4}
 

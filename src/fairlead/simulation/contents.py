@@ -52,9 +52,9 @@ class Contents:
     def marks(self) -> dict[str, Marks]:
         """By policy, the tiers that it leaves alone for now."""
         found = {}
-        for plain, policy in zip(self.of_kind(POLICIES.kind), self.policies(), strict=True):
-            marks = (plain.get("status") or {}).get("marks")
-            if marks:
+        status = {one["metadata"]["name"]: one.get("status") or {} for one in self.of_kind(POLICIES.kind)}
+        for policy in self.policies():
+            if marks := status[policy.name].get("marks"):
                 known = Marks.from_plain(marks, policy.spec.fallback.cool_down_s)
                 found[policy.name] = known.only(tier.name for tier in policy.spec.tiers)
         return found
