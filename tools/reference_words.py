@@ -12,6 +12,7 @@ FIELDS = {
     "namespaces": "Schedule only pods of these namespaces; other pods still count. Empty: all.",
     "systemNamespace": "Namespace of the Lease and other objects of Fairlead's own.",
     "capacity": "`exclusive`: one Fairlead pod per node.",
+    "ranking": "`spread` puts pods on nodes with much room, `pack` on nodes that are full already.",
     "listen": "Address and port of `/livez`, `/readyz` and `/metrics`; empty: no port.",
     "policies": "YAML file of policies to use in addition to the cluster's.",
     "inFlight": "Maximum number of concurrent binds.",

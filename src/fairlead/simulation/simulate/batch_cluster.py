@@ -216,7 +216,7 @@ class BatchCluster:
         if runs_for_s is not None:
             # Its containers start a second after the time that its status has, and that is a whole second.
             started_s = math.floor(self._now_s) + _START_S
-            self._at(max(started_s, self._now_s) + runs_for_s, lambda: self._finish(bind.uid))
+            self._at(started_s + runs_for_s, lambda: self._finish(bind.uid))
 
     def _finish(self, uid: str) -> None:
         one = self._alive.get(uid)

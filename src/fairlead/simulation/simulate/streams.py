@@ -1,6 +1,6 @@
 """When batch work arrives and how long each of it runs, drawn from the scenario's seed.
 
-Each stream draws from a source of its own, named after it: what one draws does not depend on the others. They
+Times have milliseconds, as in objects of a cluster. Each stream draws from a source of its own, named after it: what one draws does not depend on the others. They
 are drawn with Python's generator, whose sequence is the same on every platform and version.
 """
 
@@ -57,15 +57,15 @@ def _times(stream: Arrivals, source: random.Random) -> Iterator[float]:
     assert stream.per_hour is not None
     while True:
         at_s += source.expovariate(stream.per_hour / 3600)
-        yield at_s
+        yield round(at_s, 3)
 
 
 def _run_time(stream: Arrivals, source: random.Random) -> float:
     mean = float(stream.runs_for)
     match stream.run_times:
         case "exponential":
-            return source.expovariate(1 / mean) if mean else 0.0
+            return round(source.expovariate(1 / mean), 3) if mean else 0.0
         case "uniform":
-            return source.uniform(0.0, 2 * mean)
+            return round(source.uniform(0.0, 2 * mean), 3)
         case _:
             return mean

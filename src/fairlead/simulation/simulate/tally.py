@@ -199,7 +199,8 @@ class Tally:
         found.pending -= 1
         found.running += 1
         found.placed += 1
-        found.waits.append(at - pod.since)
+        # In milliseconds, as all times are: what floats add to that differs between the clusters.
+        found.waits.append(round(at - pod.since, 3))
         self._pending -= 1
         self._take(pod, 1)
 
