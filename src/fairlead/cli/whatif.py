@@ -159,9 +159,7 @@ def command(
     do not finish, and nothing else is created than what controllers create. Nothing is written to the
     cluster.
     """
-    from fairlead.cli.state import read_objects
     from fairlead.doors.process import configure_logging
-    from fairlead.engine.ask.objects import opened
     from fairlead.simulation.expectations import Expectation
     from fairlead.simulation.whatif import Question, compare, fewest_nodes
 
@@ -169,7 +167,7 @@ def command(
     expectations = [Expectation.read(one) for one in expected]
     question = Question(
         [_CHANGES[flag](value) for flag, value in ctx.meta[_ORDER]],
-        list(opened(read_objects(policies))) if policies else (),
+        _policies(policies),
         timedelta(seconds=duration_s("--quiet", quiet)),
         timedelta(seconds=duration_s("--limit", limit)),
         given_prices(prices, node_groups),
@@ -242,6 +240,23 @@ def _contents(
         show_warnings(pools.left_out)
         groups = {one.name: one for one in pools.groups} | groups
     return Contents(objects, at, settings, acting, tuple(groups.values()))
+
+
+def _policies(files: Sequence[str]) -> list[dict[str, Any]]:
+    from fairlead.cli.state import read_objects
+    from fairlead.engine.ask.objects import opened
+    from fairlead.policy.names import POLICIES
+    from fairlead.policy.rule.model import read_policies
+
+    found = list(opened(read_objects(files))) if files else []
+    for one in found:
+        if one.get("kind") != POLICIES.kind:
+            name = (one.get("metadata") or {}).get("name", "(no name)")
+            raise BadInput(
+                f"--policy: {one.get('kind')} {name} is no PlacementPolicy; --apply takes other objects"
+            )
+    read_policies(found)
+    return found
 
 
 def _live(source: Source) -> tuple[dict[str, Any], ...]:

@@ -21,8 +21,9 @@ from fairlead.kube.decode import convert
 from fairlead.kube.node import Node
 from fairlead.kube.selectors import matches, parse_label_selector
 from fairlead.nodegroups import GROUP_LABEL, node_of, template_of
+from fairlead.policy.names import POLICIES
 from fairlead.policy.tiers.tier_nodes import TierNodes
-from fairlead.simulation.cluster_copy import ClusterCopy, Progress
+from fairlead.simulation.cluster_copy import ClusterCopy, Progress, called
 from fairlead.simulation.contents import Obj
 from fairlead.simulation.drain import Drain
 from fairlead.world.api import DeleteOptions, Options
@@ -72,11 +73,7 @@ class AddNodes(Change):
             there = {group_of(convert(one, Node)): one for one in reversed(copy.nodes())}
             pattern = there.get(self.group)
             if pattern is None:
-                names = sorted({*known, *filter(None, there)})
-                raise BadInput(
-                    f"add nodes: there is no node group {self.group!r}; "
-                    + (f"there are {', '.join(names)}" if names else "no node says which group it is of")
-                )
+                raise no_group(self.group, {*known, *there})
             make = lambda name, _: _like(pattern, name)  # noqa: E731
         taken = {one["metadata"]["name"] for one in copy.nodes()}
         number = 0
@@ -229,6 +226,10 @@ class Apply(Change):
     def apply(self, copy: ClusterCopy) -> None:
         """See `Change`."""
         for item in self.objects:
+            if item.get("kind") == POLICIES.kind:
+                raise BadInput(
+                    f"apply: {called(item)}: a policy is tried with --policy, and holds from the start"
+                )
             copy.apply(item, _MANAGER)
 
 
@@ -279,6 +280,13 @@ def apply_all(
         change.apply(copy)
 
 
+def no_group(name: str, there: Iterable[str]) -> BadInput:
+    """That there is no node group of a name, with those that there are."""
+    names = sorted(filter(None, there))
+    said = f"there are {', '.join(names)}" if names else "no node says which group it is of"
+    return BadInput(f"there is no node group {name!r}; {said}")
+
+
 def named_nodes(copy: ClusterCopy, text: str) -> list[str]:
     """The nodes that a text means: names and patterns with ``*``, between commas, or a label selector."""
     if "=" in text:
@@ -294,6 +302,8 @@ def named_nodes(copy: ClusterCopy, text: str) -> list[str]:
         if not some or (part in some and copy.find("Node", "", part) is None):
             raise BadInput(f"there is no node {part!r}; `fairlead nodes` lists them")
         chosen |= dict.fromkeys(some)
+    if not chosen:
+        raise BadInput(f"{text!r} names no node")
     return list(chosen)
 
 

@@ -12,9 +12,12 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
+from fairlead.engine.ask.capacity import group_of
 from fairlead.engine.ask.cost import Price
 from fairlead.errors import BadInput
-from fairlead.simulation.changes import AddNodes, Change, apply_all
+from fairlead.kube.decode import convert
+from fairlead.kube.node import Node
+from fairlead.simulation.changes import AddNodes, Change, apply_all, no_group
 from fairlead.simulation.cluster_copy import ClusterCopy, Original, Progress, load
 from fairlead.simulation.contents import Contents, Obj
 from fairlead.simulation.outcome import Observer, Outcome, outcome
@@ -106,6 +109,10 @@ def fewest_nodes(
 
     Raises BadInput where `most` are not enough. More nodes of a group are taken never to hurt.
     """
+    groups = {one.name for one in contents.groups}
+    groups |= {group_of(convert(one, Node)) for one in contents.of_kind("Node")}
+    if group not in groups:
+        raise no_group(group, groups)
     original = load(contents)
 
     def pending(number: int) -> int:
