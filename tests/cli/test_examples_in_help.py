@@ -31,6 +31,7 @@ from support.command import Command, needs_no_shell, start_command
 from support.manifests import pod
 from support.policies import plain_policy
 from support.rig import programs
+from support.simulated import told
 from support.wire import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -90,6 +91,8 @@ class Place:
         (folder / "examples").symlink_to(ROOT / "examples")
         for name in ("policy.yaml", "policies.yaml"):
             (folder / name).write_text(yaml.safe_dump(plain_policy()))
+        for name, seed in (("calm", 1), ("busy", 2)):
+            (folder / f"{name}.json").write_bytes(told(name, seed=seed).encode())
         (folder / "values.yaml").write_text("replicas: 2\n")
         shipped = yaml.safe_load((ROOT / "deploy" / "configuration.yaml").read_text())
         (folder / "fairlead.yaml").write_text(shipped["data"]["fairlead.yaml"])

@@ -71,6 +71,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
         "fairlead.cli.simulate",
         "Play a scenario in virtual time: what is placed, waits, and costs.",
     ),
+    "report": ("fairlead.cli.report", "Show results of simulations in one HTML file, beside each other."),
     "demo": ("fairlead.cli.demo", "Show the scheduler at work on an embedded cluster."),
 }
 

@@ -10,6 +10,7 @@ import click
 from fairlead.cli.flags import output_option
 from fairlead.cli.output import show_data, show_lines, show_table
 from fairlead.cli.played import progress
+from fairlead.cli.report import write_page
 from fairlead.errors import BadInput
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     fairlead simulate examples/simulate/batch.yaml
     fairlead simulate examples/simulate/batch.yaml -o json
     fairlead simulate examples/simulate/batch.yaml --seed 7 --out result.json
+    fairlead simulate examples/simulate/batch.yaml --report report.html
 
     Exits with 0, or with 2 when the scenario cannot be used.
     """,
@@ -31,8 +33,14 @@ if TYPE_CHECKING:
 @click.argument("file", metavar="SCENARIO")
 @click.option("--seed", type=int, default=None, help="Another seed than the scenario's.")
 @click.option("--out", default="", metavar="FILE", help="Write the result to a file, as versioned JSON.")
+@click.option(
+    "--report",
+    default="",
+    metavar="FILE",
+    help="Write the result to one HTML file, with charts; needs the extra `report`.",
+)
 @output_option("table", "json", "yaml")
-def command(file: str, seed: int | None, out: str, output: str) -> None:
+def command(file: str, seed: int | None, out: str, report: str, output: str) -> None:
     """Play a scenario in virtual time: nodes, workloads, arrivals, spot markets, policies and faults.
 
     What decides is the code that decides live. The same scenario and seed give the same result, to the byte,
@@ -42,11 +50,15 @@ def command(file: str, seed: int | None, out: str, output: str) -> None:
 
     from msgspec.structs import replace as with_fields
 
+    import fairlead
     from fairlead.doors.process import configure_logging
+    from fairlead.simulation.report.page import page
+    from fairlead.simulation.report.plotly_script import plotly_script
     from fairlead.simulation.scenario.material import load
     from fairlead.simulation.simulate.simulation import simulate
 
     configure_logging("auto", "warning")  # what happens in a simulation is told by its result
+    script = plotly_script() if report else None  # missing, it is to be known before anything is played
     material = load(Path(file))
     if seed is not None:
         scenario = material.scenario
@@ -60,6 +72,8 @@ def command(file: str, seed: int | None, out: str, output: str) -> None:
             Path(out).write_bytes(result.encode())
         except OSError as error:
             raise BadInput(f"--out {out}: cannot be written: {error.strerror or error}") from error
+    if script is not None:
+        write_page(page([result], [file], script, fairlead.__version__), report, "--report")
     if output != "table":
         show_data(result.to_dict(), output)
     else:

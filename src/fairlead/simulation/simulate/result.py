@@ -14,7 +14,7 @@ from fairlead.errors import BadInput
 
 VERSION = 1
 
-_DIGITS = 6
+_DIGITS = 9
 
 
 class _Part(msgspec.Struct, frozen=True, rename="camel", kw_only=True):

@@ -1,7 +1,8 @@
 """When batch work arrives and how long each of it runs, drawn from the scenario's seed.
 
-Times have milliseconds, as in objects of a cluster. Each stream draws from a source of its own, named after it: what one draws does not depend on the others. They
-are drawn with Python's generator, whose sequence is the same on every platform and version.
+Times have milliseconds, as in objects of a cluster. Each stream draws from a source of its own, named after
+it: what one draws does not depend on the others. They are drawn with Python's generator, whose sequence is
+the same on every platform and version.
 """
 
 from __future__ import annotations
