@@ -28,7 +28,7 @@ from fairlead.simulation.changes import (
     Scale,
 )
 from fairlead.simulation.cluster_copy import ClusterCopy, load
-from fairlead.simulation.contents import EXTENDER, REBALANCER, SCHEDULER, WEBHOOK, Contents
+from fairlead.simulation.contents import EXTENDER, REBALANCER, SCHEDULER, WEBHOOK, Contents, share_parts
 from fairlead.simulation.outcome import Outcome
 from fairlead.simulation.whatif import Question, compare, fewest_nodes, play
 from fairlead.world.clock import EPOCH
@@ -438,3 +438,26 @@ def test_copies_of_one_original_know_nothing_of_each_other() -> None:
     alone = play(cluster, Question([RemoveNode("n1")]), original).to_dict()
     assert play(cluster, Question([Scale("default", "", "web", 9)]), original).placed == 8
     assert play(cluster, Question([RemoveNode("n1")]), original).to_dict() == alone
+
+
+def test_equal_parts_of_pods_are_held_once() -> None:
+    def read() -> list[Obj]:
+        volumes = [{"name": f"token-{number}"} for number in range(2)]
+        return [
+            {
+                "kind": "Pod",
+                "spec": {
+                    "nodeName": name,
+                    "tolerations": [{"key": "a"}],
+                    "containers": [{"name": "c", "env": [{"name": "x"}], "volumeMounts": [volume]}],
+                },
+            }
+            for name, volume in zip("ab", volumes, strict=True)
+        ]
+
+    first, second = objects = read()
+    share_parts([*objects, {"kind": "Pod"}, {"kind": "Node", "spec": None}])
+    assert objects == read()
+    assert first["spec"]["tolerations"] is second["spec"]["tolerations"]
+    assert first["spec"]["containers"][0]["env"] is second["spec"]["containers"][0]["env"]
+    assert first["spec"]["containers"] != second["spec"]["containers"]

@@ -220,7 +220,7 @@ def _contents(
     from fairlead.cli.nodegroups.file import read_given
     from fairlead.cli.state import read_objects
     from fairlead.engine.ask.objects import opened
-    from fairlead.simulation.contents import Contents, check_components, components_seen
+    from fairlead.simulation.contents import Contents, check_components, components_seen, share_parts
     from fairlead.simulation.node_pools import groups_of_pools
 
     settings = source.configuration().settings()
@@ -232,6 +232,7 @@ def _contents(
         at = _newest(objects)
     else:
         objects, at = _live(source), datetime.now(UTC)
+    share_parts(objects)
     named = None if components is None else [one for one in components.split(",") if one]
     acting = components_seen(objects, at, settings) if named is None else check_components(named)
     groups = {one.name: one for one in read_given(node_groups)} if node_groups else {}

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+import msgspec
+
 from fairlead.engine.planning.settings import Settings
 from fairlead.errors import BadInput
 from fairlead.nodegroups import NodeGroup
@@ -73,6 +75,29 @@ class Contents:
             if one.get("kind") != POLICIES.kind or one["metadata"]["name"] not in new
         ]
         return replace(self, objects=(*kept, *new.values()))
+
+
+def share_parts(objects: Iterable[Obj]) -> None:
+    """Make parts of pods' specs that are equal one and the same, in place, in objects that were just read.
+
+    A thousand pods of one workload hold their environment and their resources once, not a thousand times.
+    """
+    known: dict[bytes, Any] = {}
+
+    def shared(value: Any) -> Any:
+        return known.setdefault(encode(value), value) if isinstance(value, dict | list) else value
+
+    encode = msgspec.json.Encoder().encode
+    for one in objects:
+        spec = one.get("spec") if one.get("kind") == "Pod" else None
+        if not isinstance(spec, dict):
+            continue
+        for name, value in spec.items():
+            # Names of tokens' volumes differ from pod to pod, so that containers differ as wholes.
+            for part in value if isinstance(value, list) else ():
+                if isinstance(part, dict):
+                    part |= {key: shared(held) for key, held in part.items()}
+            spec[name] = shared(value)
 
 
 def check_components(names: Iterable[str]) -> frozenset[str]:
