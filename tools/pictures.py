@@ -9,12 +9,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import json
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from playwright.async_api import Page, async_playwright
 
@@ -34,8 +36,10 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs" / "pictures"
 SIZES = {"wide": (1440, 900), "phone": (400, 800)}
 PRIORITY = "fairlead.dev/priority-annotation"
+LOADED = "() => ![...document.querySelectorAll('.loading')].some((one) => one.checkVisibility())"
 _SETTLES_S, _STILL_S = 8.0, 1.5
 
+CHANGES = [["lose-tier", "spot-first/spot"], ["add-nodes", "general=4"]]
 VIEWS = {
     "map": "#/map?by=tier:spot-first",
     "map-gangs": "#/map?by=zone&colour=gang",
@@ -46,11 +50,18 @@ VIEWS = {
     "decisions": "#/decisions",
     "preempted": "#/decisions?kinds=preempted,moved",
     "policies": "#/policies?policy=spot-first",
+    "whatif": "#/whatif",
+    "whatif-answer": f"#/whatif?changes={quote(json.dumps(CHANGES))}",
     "pod-waits": "#/pods/shop/report",
     "pod-runs": "#/pods/shop/{web}",
     "pod-missing": "#/pods/shop/nothing",
 }
-SHOWN = {"map": ("map", False), "decisions": ("decisions", False), "pod": ("pod-waits", True)}
+SHOWN = {
+    "map": ("map", False),
+    "decisions": ("decisions", False),
+    "pod": ("pod-waits", True),
+    "whatif": ("whatif-answer", False),
+}
 """The documentation's: name of the file → view, and whether dark."""
 
 
@@ -289,7 +300,10 @@ async def _shoot(page: Page, view: str, file: Path, *, dark: bool, whole: bool =
     await page.emulate_media(color_scheme="dark" if dark else "light", reduced_motion="reduce")
     await page.goto(f"{page.url.partition('#')[0]}{view}")
     await page.wait_for_selector(".view h1")
-    await page.wait_for_function("() => !document.querySelector('.loading:not([hidden])')")
+    if "changes=" in view:
+        await page.click(".whatif-form .primary")
+        await page.wait_for_selector(".answer .headline")
+    await page.wait_for_function(LOADED)
     await asyncio.sleep(1.2)
     await page.screenshot(path=file, full_page=whole)
     print(file)

@@ -24,6 +24,23 @@ from fairlead.doors.rebalancer.metrics import Metrics as RebalancerMetrics
 from fairlead.doors.scheduler.configuration import Configuration, Seconds
 from fairlead.doors.scheduler.metrics import Metrics as SchedulerMetrics
 from fairlead.doors.webhook.metrics import Metrics as WebhookMetrics
+from fairlead.nodegroups.file import GroupFields
+from fairlead.simulation.scenario import pod_trace
+from fairlead.simulation.scenario.fields import NAME_IN_WORDS, allowed, types_of
+from fairlead.simulation.scenario.model import (
+    Arrivals,
+    AutoscalerSection,
+    Fault,
+    Market,
+    Metadata,
+    Name,
+    Planning,
+    PodShape,
+    ScaleStep,
+    Spec,
+    Workload,
+)
+from fairlead.simulation.scenario.schema import GROUP_SENTENCES, default_of, sentence_of
 from tools.reference_words import FIELDS, LABELS, REASONS
 
 __all__ = ["PAGES", "BehindError", "commands", "labels_in_code", "reasons_in_code", "write"]
@@ -113,11 +130,87 @@ def _type(kind: Any) -> str:
 def _default(value: Any, kind: Any) -> str:
     if kind is Seconds:
         return f"`{value:g}s`"
-    if value is None or value in ("", ()):
+    if value is None or value in ("", (), {}) or value is msgspec.NODEFAULT:
         return ""
     if isinstance(value, tuple):
         return f"`{', '.join(value)}`"
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+# Scenarios
+
+_PARTS: Mapping[str, type[msgspec.Struct]] = {
+    "spec": Spec,
+    "spec.workloads[] and spec.arrivals[]": PodShape,
+    "spec.workloads[]": Workload,
+    "spec.workloads[].scale[]": ScaleStep,
+    "spec.arrivals[]": Arrivals,
+    "spec.markets[]": Market,
+    "spec.faults[]": Fault,
+    "spec.planning": Planning,
+    "spec.autoscaler": AutoscalerSection,
+}
+"""The parts of a scenario's spec, in the order of the page."""
+
+
+def scenario() -> str:
+    """Every field of a scenario."""
+    parts = [
+        "# Scenario",
+        FROM_CODE,
+        "The file that `fairlead simulate` plays. `fairlead scenario lint` checks it, `fairlead scenario "
+        "schema` prints its JSON Schema. [Simulate](../how-to/simulate.md) explains it by example. A "
+        "misspelt field is an error that names it. Durations are written `90s`, `10m`, `1h30m` or `7d`; "
+        f"times count from the beginning. A name is {NAME_IN_WORDS}.",
+        _table(("field", "type", "default", "what"), list(_of_struct(Metadata, "metadata."))),
+    ]
+    above: set[str] = set()
+    for title, kind in _PARTS.items():
+        rows = [row for row in _of_struct(kind, "") if row[0] not in above]
+        if kind is PodShape:  # what workloads and arrivals have in common is said once
+            above = {row[0] for row in rows}
+        parts += [f"## {title}", _table(("field", "type", "default", "what"), rows)]
+    given = {one.encode_name: one for one in msgspec.structs.fields(GroupFields)}
+    _same("GROUP_SENTENCES", set(GROUP_SENTENCES), {*given, "nodes"})
+    groups = [
+        (f"`{name}`", _default(given[name].default, None) if name in given else "", what)
+        for name, what in GROUP_SENTENCES.items()
+    ]
+    parts += [
+        "## spec.nodeGroups[]",
+        "As in a [file of node groups](../how-to/node-groups.md), and `nodes`.",
+        _table(("field", "default", "what"), groups),
+        "## A trace of pods",
+        " ".join(str(pod_trace.__doc__).split()).replace("``", "`"),
+        "```text\nat,runs_for,pods,cpu,memory,node:zone\n0,600,1,500m,1Gi,\n30,3600,4,2,4Gi,a|b\n```",
+    ]
+    return "\n\n".join(parts)
+
+
+def _of_struct(kind: type[msgspec.Struct], prefix: str) -> Iterator[tuple[str, ...]]:
+    types = types_of(kind)
+    for one in msgspec.structs.fields(kind):
+        default = default_of(one)
+        shown = (
+            "required" if one.required else "" if default in (None, "", [], {}) else _default(default, None)
+        )
+        if isinstance(default, list) and default:
+            shown = f"`{', '.join(default)}`"
+        yield (
+            f"`{prefix}{one.encode_name}`",
+            _briefly(types[one.encode_name]),
+            shown,
+            sentence_of(kind, one),
+        )
+
+
+def _briefly(kind: Any) -> str:
+    """A field's type; what the page says once of names and durations is not said in every line."""
+    if kind is Name:
+        return "name"
+    return re.sub(
+        r"^a duration like .*", "duration", re.sub(r"durations like .*", "durations", allowed(kind))
+    )
 
 
 # Definitions
@@ -301,6 +394,7 @@ def events() -> str:
 PAGES: Mapping[str, Callable[[], str]] = {
     "cli.md": command_line,
     "configuration.md": configuration,
+    "scenario.md": scenario,
     "crds.md": definitions,
     "labels.md": labels,
     "metrics.md": metrics,

@@ -51,6 +51,8 @@ READING = {
     *("nodegroups karpenter", "nodegroups kwok", "nodegroups terraform", "nodes", "plan"),
     *("policy crds", "policy lint", "policy test", "queue", "replay", "status"),
     *("tenant list", "tenant show", "tenant types", "version", "whatif", "simulate", "report"),
+    *("scenario lint", "scenario schema", "scenario import openb", "scenario import spot-trace"),
+    *("scenario import dump", "scenario import recording"),
 }
 
 

@@ -100,7 +100,7 @@ def without_a_cluster() -> dict[str, int]:
             continue
         words = shlex.split(step.command, comments=True)
         answered = "-f" in words and words[1] in ANSWERS
-        alone = words[1:3] in (["policy", "test"], ["policy", "lint"]) or (
+        alone = words[1:3] in (["policy", "test"], ["policy", "lint"], ["scenario", "lint"]) or (
             words[1] == "nodegroups" and "--aws" not in words
         )
         others = {"|", "--kubeconfig", "state.yaml", "dump.json", "fairlead.yaml"} & set(words)

@@ -207,7 +207,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 def test_an_example_works(place: Place, line: str) -> None:
     if "annotate secret" in line:
         place.run("fairlead webhook --register")  # which makes the secret
-    if line.startswith("fairlead replay"):
+    if line.startswith(("fairlead replay", "fairlead scenario import recording")):
         place.run("fairlead scheduler --record recording.jsonl")
     if line.startswith(("fairlead tenant show", "fairlead tenant delete")):
         place.run("fairlead tenant create -t premium --name premium-1")

@@ -6,6 +6,7 @@ import json
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -19,6 +20,7 @@ from support.door import DoorProcess
 from support.manifests import pod
 from support.policies import ON_DEMAND, SPOT, plain_policy
 from support.shipped import Obj, Right, Shipped, rights_in, shipped_on
+from support.what_ifs import user_of
 
 REGISTRATION = "MutatingWebhookConfiguration"
 
@@ -278,3 +280,27 @@ def test_the_extender(cluster: Shipped) -> None:
 
 def asked(cluster: Shipped, since: int, right: Right) -> bool:
     return any(right.covers(one) and granted for one, granted in cluster.asked(since))
+
+
+async def test_a_what_if_on_the_page_reads_all_it_needs_and_nothing_is_refused(cluster: Shipped) -> None:
+    rights = [
+        one
+        for one in shipped_objects("serve-dashboard/dashboard.yaml")
+        if not one["kind"].startswith("Service")
+    ]
+    cluster.apply(*shipped_rights("serve"), *rights)
+    kubeconfig = account_kubeconfig(cluster.plane, account="fairlead-serve")
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
+    held = {"holderIdentity": "serve-0", "leaseDurationSeconds": 600, "renewTime": _now()}
+    meta = {"name": "fairlead-rebalancer", "namespace": NAMESPACE}
+    cluster.apply({**lease, "metadata": meta, "spec": held})
+    (name, *_) = (node["metadata"]["name"] for node in cluster.plane.api.get("/api/v1/nodes")["items"])
+    async with user_of(kubeconfig) as user:
+        end, _ = await user.ask(("drain", name))
+    assert end["answer"]["unread"] == {}
+    assert end["answer"]["components"] == ["rebalancer"]
+    cluster.plane.kubectl("delete", "leases", "--all", f"--namespace={NAMESPACE}")
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.000000Z")

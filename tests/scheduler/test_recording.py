@@ -12,10 +12,13 @@ from click.testing import CliRunner
 
 from fairlead.cli.replay import command
 from fairlead.doors.scheduler.configuration import RecordSection
-from fairlead.doors.scheduler.recording import Recorder, replay, segments_of
+from fairlead.doors.scheduler.recording import Recorder, lines_of, replay, segments_of
 from fairlead.engine.core.core import Core
 from fairlead.engine.planning.settings import Settings
 from fairlead.errors import BadInput
+from fairlead.simulation.imports.recording import import_recording
+from fairlead.simulation.scenario.material import load
+from fairlead.simulation.simulate.simulation import simulate
 from support.cluster_of import seen
 from support.scheduler import Shop, aside, in_process
 from support.units import EPOCH, node, pod
@@ -135,3 +138,21 @@ async def test_a_full_segment_is_followed_by_one_that_stands_alone(ours: Shop, t
     assert len(segments) > 2
     for segment in segments:
         assert replay([segment]).difference is None
+
+
+async def test_a_recording_of_a_live_scheduler_is_played_as_a_scenario(ours: Shop, tmp_path: Path):
+    await aside(ours.cluster.add_nodes, 2, cpu=2)
+    path = tmp_path / "recording"
+    async with in_process(ours, record__file=str(path)):
+        for name in ("a", "b"):
+            await aside(ours.add, name, priority=9, gang="g", minimum=2)
+        await aside(ours.bound, "a", "b")
+        await aside(ours.add, "single")
+        await aside(ours.bound, "single")
+    draft = import_recording(map(lines_of, segments_of(path)), name="live")
+    for name, text in draft.files.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "scenario.yaml").write_text(draft.text("a test"))
+    found = simulate(load(tmp_path / "scenario.yaml"))
+    assert (found.pods.arrived, found.pods.running, found.pods.pending) == (3, 3, 0)
+    assert sum(group.at_end for group in found.groups) == 2

@@ -427,9 +427,12 @@ def test_how_far_a_copy_is_can_be_told() -> None:
     said: list[str] = []
     cluster = contents(*nodes(1), web(4))
     compare(cluster, Question([Scale("default", "", "web", 6)]), said.append)
-    assert said[0] == "the cluster as it is"
-    assert said[-1].startswith("with the changes: ")
-    assert said[-1].endswith(" passed, 2 pods pending")
+    assert said[0] == "with the changes"
+    assert [one for one in said if one.startswith("with the changes: ")][-1].endswith(
+        " passed, 2 pods pending"
+    )
+    assert said[-1].startswith("the cluster as it is: ")
+    assert said[-1].endswith(" passed, 0 pods pending")
 
 
 def test_copies_of_one_original_know_nothing_of_each_other() -> None:

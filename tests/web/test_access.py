@@ -19,7 +19,18 @@ from support.command import run_command
 from support.door import DoorProcess
 
 ROOT = Path(__file__).resolve().parents[2]
-READS = ("state", "stream", "replay", "lines", "queue", "gangs", "policies", "tiers", "pods/shop/web")
+READS = (
+    "state",
+    "stream",
+    "replay",
+    "lines",
+    "workloads",
+    "queue",
+    "gangs",
+    "policies",
+    "tiers",
+    "pods/shop/web",
+)
 
 
 @pytest.fixture
@@ -167,7 +178,7 @@ class Served:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         for document in yaml.safe_load_all((ROOT / "deploy/serve-dashboard/dashboard.yaml").read_text()):
-            if document["kind"] == "ClusterRole":
+            if document["metadata"]["name"] == "fairlead-dashboard-viewer":
                 self.role: dict[str, Any] = document
         self.role["metadata"]["name"] = cluster.unique("viewer")
         self.process = DoorProcess(
@@ -231,8 +242,10 @@ async def test_a_user_without_rights_sees_403_and_nothing_else(served: Served) -
             # A header is no session: only what was reviewed is.
             async with caller.get(f"{served.url}/dashboard/api/{path}", headers=headers) as answer:
                 assert answer.status == 401
-        async with caller.post(f"{served.url}/dashboard/session") as answer:
-            assert answer.status == 401
+        what_if = {"changes": [["drain", "n"]]}
+        for path in ("session", "api/whatif"):
+            async with caller.post(f"{served.url}/dashboard/{path}", json=what_if) as answer:
+                assert answer.status == 401
     async with chromium() as browser, opened(browser, f"{served.url}/dashboard/") as tab:
         await tab.shows("Sign in")
         await tab.page.fill("#token", token)
@@ -243,6 +256,8 @@ async def test_a_user_without_rights_sees_403_and_nothing_else(served: Served) -
         assert await tab.script("fairlead.board.nodes.size + fairlead.board.pods.size") == 0
 
 
+WHAT_IF = """fetch("api/whatif", {method: "POST", body: '{"changes": [["drain", "n"]]}'})
+  .then((answer) => answer.status)"""
 UNTIL_FORBIDDEN = """new Promise((done) => {
   const ask = async () => ((await fetch("api/state")).status === 403 ? done() : setTimeout(ask, 200));
   ask();
@@ -268,6 +283,7 @@ async def test_a_user_with_the_shipped_role_signs_in_and_is_out_when_it_is_withd
         await asyncio.to_thread(served.cluster.wire.request, "DELETE", served.binding)
         # Nothing tells when the verdict ends, so it is asked for again and again.
         await tab.script(UNTIL_FORBIDDEN)
+        assert await tab.script(WHAT_IF) == 403
         await tab.page.reload()
         await tab.shows("403: not allowed")
         assert await tab.text("#strip") == ""

@@ -72,6 +72,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
         "Play a scenario in virtual time: what is placed, waits, and costs.",
     ),
     "report": ("fairlead.cli.report", "Show results of simulations in one HTML file, beside each other."),
+    "scenario": ("fairlead.cli.scenario", "Check, describe and import scenarios for simulate."),
     "demo": ("fairlead.cli.demo", "Show the scheduler at work on an embedded cluster."),
 }
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from fairlead.cli.flags import cluster_options, decision_options, take_fields
-
-if TYPE_CHECKING:
-    from fairlead.engine.ask.cost import Price
 
 
 @click.command(
@@ -40,7 +38,10 @@ if TYPE_CHECKING:
     help="Prices by node labels, YAML: prices: [{labels: {...}, pricePerHour: '0.1'}].",
 )
 @click.option(
-    "--node-groups", default="", metavar="FILE", help="Node groups, whose instance types may say their price."
+    "--node-groups",
+    default="",
+    metavar="FILE",
+    help="Node groups: their instance types may say their price, and a what-if may bring their nodes.",
 )
 @click.option("--policies", default="", metavar="FILE", help="Policies to use besides those of the cluster.")
 @click.option(
@@ -52,21 +53,30 @@ if TYPE_CHECKING:
 )
 @cluster_options()
 @decision_options
-def command(*, listen: str, opens: bool, prices: str, node_groups: str, **flags: Any) -> None:
+@click.pass_context
+def command(
+    ctx: click.Context, /, *, listen: str, opens: bool, prices: str, node_groups: str, **flags: Any
+) -> None:
     """Show placement as it happens: nodes and their pods, the queue, gangs, decisions, policies.
 
-    The page reads the cluster with the rights of your kubeconfig and changes nothing. It listens on this
-    machine only; the address that is printed opens it once, after which the browser keeps a cookie.
+    The page reads the cluster with the rights of your kubeconfig and changes nothing: a what-if on it is
+    worked out on a copy. It listens on this machine only; the address that is printed opens it once, after
+    which the browser keeps a cookie.
     """
     import threading
     import webbrowser
 
     from fairlead.cli.cost import given_prices
+    from fairlead.cli.nodegroups.file import read_given
     from fairlead.doors.scheduler.configuration import read_configuration
     from fairlead.web.local import check_loopback
 
     check_loopback(listen)
-    known = given_prices(prices, node_groups)
+    shown = {
+        "prices": given_prices(prices, node_groups),
+        "groups": read_given(node_groups) if node_groups else (),
+        "flags": _flags_of_whatif(ctx),
+    }
     configuration = read_configuration(flags.pop("config_file", None), take_fields(flags))
 
     def tell(address: str) -> None:
@@ -80,7 +90,22 @@ def command(*, listen: str, opens: bool, prices: str, node_groups: str, **flags:
                 threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
     told: list[str] = []
-    _serve(listen, configuration.settings(), tell, configuration.leader_election.lease_name, known, **flags)
+    _serve(listen, configuration.settings(), tell, configuration.leader_election.lease_name, shown, **flags)
+
+
+def _flags_of_whatif(ctx: click.Context) -> list[str]:
+    """What was given here and ``fairlead whatif`` takes, too, so that a command line asks the same."""
+    from fairlead.cli.whatif import command as whatif
+
+    taken = {option for parameter in whatif.params for option in parameter.opts}
+    found: list[str] = []
+    for parameter in ctx.command.params:
+        name, flag = parameter.name or "", parameter.opts[0]
+        given = ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        value = ctx.params.get(name)
+        if given and flag in taken and isinstance(value, str):
+            found += [flag, value]
+    return found
 
 
 def _serve(
@@ -88,7 +113,7 @@ def _serve(
     settings: Any,
     tell: Any,
     lease: str,
-    prices: list[Price],
+    shown: dict[str, Any],
     *,
     kubeconfig: str,
     context: str,
@@ -122,7 +147,7 @@ def _serve(
         here = Context(client, live, system_namespace, client.rng)
         here.memory.set_up(takes_bodies=False, garbage=0)
         title = context or target.server.url.partition("://")[2]
-        dashboard = LocalDashboard(here, settings, tell, lease=lease, prices=prices, title=title)
+        dashboard = LocalDashboard(here, settings, tell, lease=lease, title=title, **shown)
         stopping = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stopping.set)

@@ -42,7 +42,7 @@ class _InOrder(click.Command):
         given: list[tuple[str, str]] = []
         for number, word in enumerate(args):
             flag, equals, value = word.partition("=")
-            if flag in _CHANGES:
+            if flag in _FLAGS:
                 given += [(flag, value)] if equals else [(flag, one) for one in args[number + 1 : number + 2]]
         ctx.meta[_ORDER] = given
         return super().parse_args(ctx, args)
@@ -166,7 +166,7 @@ def command(
     source = Source.take(flags)
     expectations = [Expectation.read(one) for one in expected]
     question = Question(
-        [_CHANGES[flag](value) for flag, value in ctx.meta[_ORDER]],
+        [_change(flag, value) for flag, value in ctx.meta[_ORDER]],
         _policies(policies),
         timedelta(seconds=duration_s("--quiet", quiet)),
         timedelta(seconds=duration_s("--limit", limit)),
@@ -298,31 +298,23 @@ def _newest(objects: Sequence[dict[str, Any]]) -> datetime:
 
 # Changes, as they are written
 
-
-def _add_nodes(text: str) -> Change:
-    from fairlead.simulation.changes import AddNodes
-
-    group, number = _numbered("--add-nodes", text, "GROUP=N")
-    return AddNodes(group, number)
-
-
-def _scale(text: str) -> Change:
-    from fairlead.simulation.changes import Scale
-
-    named, replicas = _numbered("--scale", text, "NAMESPACE/NAME=N")
-    parts = named.split("/")
-    if len(parts) not in (2, 3) or not all(parts):
-        raise BadInput(f"--scale {text}: write NAMESPACE/NAME=N or NAMESPACE/KIND/NAME=N")
-    return Scale(parts[0], parts[1] if len(parts) == 3 else "", parts[-1], replicas)
+_APPLY = "--apply"
+_FLAGS = (
+    "--add-nodes",
+    "--remove-node",
+    "--drain",
+    "--lose-tier",
+    "--lose-zone",
+    "--scale",
+    _APPLY,
+    "--delete",
+)
 
 
-def _delete(text: str) -> Change:
-    from fairlead.simulation.changes import Delete
+def _change(flag: str, text: str) -> Change:
+    from fairlead.simulation.change_text import read_change
 
-    parts = text.split("/")
-    if len(parts) != 3 or not all(parts):
-        raise BadInput(f"--delete {text}: write NAMESPACE/KIND/NAME, such as shop/deployment/web")
-    return Delete(parts[1], parts[0], parts[2])
+    return _apply(text) if flag == _APPLY else read_change(flag, flag.strip("-"), text)
 
 
 def _apply(text: str) -> Change:
@@ -331,37 +323,6 @@ def _apply(text: str) -> Change:
     from fairlead.simulation.changes import Apply
 
     return Apply(text, list(opened(read_objects([text]))))
-
-
-def _plain(name: str) -> Callable[[str], Change]:
-    def make(text: str) -> Change:
-        from fairlead.simulation import changes
-
-        if not text:
-            raise BadInput(f"{name}: the name is missing")
-        made: Change = getattr(changes, name)(text)
-        return made
-
-    return make
-
-
-def _numbered(flag: str, text: str, shape: str) -> tuple[str, int]:
-    name, _, number = text.rpartition("=")
-    if not name or not (number.isascii() and number.isdecimal()):
-        raise BadInput(f"{flag} {text}: write {shape}, with a whole number")
-    return name, int(number)
-
-
-_CHANGES: dict[str, Callable[[str], Change]] = {
-    "--add-nodes": _add_nodes,
-    "--remove-node": _plain("RemoveNode"),
-    "--drain": _plain("DrainNode"),
-    "--lose-tier": _plain("LoseTier"),
-    "--lose-zone": _plain("LoseZone"),
-    "--scale": _scale,
-    "--apply": _apply,
-    "--delete": _delete,
-}
 
 
 # The answer

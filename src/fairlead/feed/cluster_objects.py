@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from fairlead.client.api import Client
 from fairlead.feed.cluster import first_answer, queries_of
-from fairlead.feed.cluster_read import ClusterRead, Progress, Query, read_cluster
+from fairlead.feed.cluster_read import ClusterRead, Progress, Query, TakePage, read_cluster
 from fairlead.kube.resources import Resource, known
 from fairlead.policy.names import LEDGERS
 
@@ -22,16 +22,25 @@ async def read_objects(
     own: str = "",
     system_namespace: str = "fairlead-system",
     progress: Progress | None = None,
+    take_page: TakePage | None = None,
+    paged: bool = True,
 ) -> ClusterRead:
-    """Everything, in one round. `own` is the namespace that is read where all may not be."""
-    served = await first_answer(client)
-    return await read_cluster(client, _queries(served, system_namespace), own=own, progress=progress)
+    """Everything, in one round. `own` is the namespace that is read where all may not be.
+
+    See `read_cluster` for the rest. With `take_page` it may raise Gone: begin again, not `paged`.
+    """
+    queries = _queries(await first_answer(client), system_namespace)
+    return await read_cluster(client, queries, own=own, progress=progress, take_page=take_page, paged=paged)
 
 
 def _queries(served: Iterable[Resource], system_namespace: str) -> list[Query]:
-    """What every question is answered from, and more; all of it as plain data."""
+    """What every question is answered from, and more; all as plain data. Leases of others are not copied."""
     listed = list(served)
     offered = {(one.group, one.plural) for one in listed}
     more = (*(known(kind) for kind in _MORE), LEDGERS, _NODE_POOLS)
-    asked = [replace(query, kind=None) for query in queries_of(listed, system_namespace)]
+    asked = [
+        replace(query, kind=None)
+        for query in queries_of(listed, system_namespace)
+        if query.namespace in ("", system_namespace)
+    ]
     return [*asked, *(Query(one) for one in more if (one.group, one.plural) in offered)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +27,9 @@ from fairlead.kube.resources import Resource
 
 Take = Callable[[str, Object], None]
 """Receives each object, with its kind, as soon as it is decoded."""
+
+TakePage = Callable[[Resource, Sequence[bytes]], Awaitable[None]]
+"""Receives each page of objects as it was sent, to decode them elsewhere; the next page waits for it."""
 
 Progress = Callable[[int], None]
 """Receives how many objects have been read so far, page by page."""
@@ -66,18 +69,20 @@ async def read_cluster(
     own: str = "",
     progress: Progress | None = None,
     take: Take | None = None,
+    take_page: TakePage | None = None,
     paged: bool = True,
 ) -> ClusterRead:
     """Read all that is asked for, in one round. `own`: the namespace that is read where all may not be.
 
     `take` receives typed objects as they come, kinds in any order; without it, all must be asked for plain.
-    A list that changed for so long that its next page was compacted away is read again in one piece; where
-    part of it was handed over already, Gone is raised instead: begin again, not `paged`.
+    With `take_page` nothing is decoded or kept here. A list that changed for so long that its next page was
+    compacted away is read again in one piece; where part of it was handed over already, Gone is raised
+    instead: begin again, not `paged`.
 
     Cancelled half-way, nothing is left behind. Raises what keeps everything from being read (Unreachable, an
     ApiError that is no missing right).
     """
-    reading = _Reading(client, own, progress, take, (PAGE if paged else 0))
+    reading = _Reading(client, own, progress, (take, take_page), PAGE if paged else 0)
     parts: list[ClusterRead] = []
     try:
         async with asyncio.TaskGroup() as group:
@@ -99,10 +104,15 @@ class _Reading:
     """One round of reading, and how far it is."""
 
     def __init__(
-        self, client: Client, own: str, progress: Progress | None, take: Take | None, size: int
+        self,
+        client: Client,
+        own: str,
+        progress: Progress | None,
+        receivers: tuple[Take | None, TakePage | None],
+        size: int,
     ) -> None:
         self._client = client
-        self._hand_over = take
+        self._hand_over, self._hand_page = receivers
         self._size = size
         self._own = own
         self._progress = progress
@@ -141,6 +151,10 @@ class _Reading:
             try:
                 while (page := await following) is not None:
                     following = asyncio.ensure_future(anext(pages, None))
+                    if self._hand_page is not None:
+                        await self._hand_page(query.resource, [bytes(item) for item in page.items])
+                        self._count(len(page.items))
+                        continue
                     for start in range(0, len(page.items), _AT_ONCE):
                         await asyncio.sleep(0)
                         for item in page.items[start : start + _AT_ONCE]:
@@ -149,7 +163,7 @@ class _Reading:
                     self._count(len(page.items))
                 return
             except Gone:
-                if not size or self._hand_over is not None:
+                if not size or self._hand_over is not None or self._hand_page is not None:
                     raise
                 del into.plain[at[0] :], into.spoiled[at[1] :]
                 self._read -= counted

@@ -32,7 +32,7 @@ _PREFIX = re.compile(r"(?=.{1,253}/)[a-z0-9]([-a-z0-9.]*[a-z0-9])?/")
 _PART = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 
-class _Group(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+class GroupFields(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """A group as it is written."""
 
     name: str
@@ -115,7 +115,7 @@ def _read(data: dict[str, Any], number: int, source: str) -> NodeGroup:
         f"{source}: node group {name}" if isinstance(name, str) and name else f"{source}: groups[{number}]"
     )
     _check_strings(data.get("labels"), called)
-    group = _group(convert(data, _Group, called), called)
+    group = _group(convert(data, GroupFields, called), called)
     check(group, called)
     return group
 
@@ -127,7 +127,7 @@ def _check_strings(labels: object, called: str) -> None:
             raise BadObject(called, f"labels.{key}", "must be a string: put it in quotes")
 
 
-def _group(said: _Group, called: str) -> NodeGroup:
+def _group(said: GroupFields, called: str) -> NodeGroup:
     if _NAME.fullmatch(said.name) is None:
         raise BadObject(called, "name", f"{said.name!r} is not a name of lower case letters, digits and -")
     for key, value in said.labels.items():
@@ -165,7 +165,7 @@ def _check_name(called: str, field: str, name: str, before: Sequence[str]) -> No
         raise BadObject(called, field, f"{name!r} is there twice")
 
 
-def _check_number(called: str, said: _Group) -> None:
+def _check_number(called: str, said: GroupFields) -> None:
     if said.max < 1:
         raise BadObject(called, "max", f"{said.max}: a group that may have no node is of no use")
     if said.desired is not None and said.min <= said.max and not said.min <= said.desired <= said.max:
@@ -174,7 +174,7 @@ def _check_number(called: str, said: _Group) -> None:
         )
 
 
-def _types(said: _Group, called: str) -> tuple[InstanceType, ...]:
+def _types(said: GroupFields, called: str) -> tuple[InstanceType, ...]:
     given = _resources(said, called)
     if not said.instance_types:
         if not {"cpu", "memory"} <= given.keys():
@@ -208,7 +208,7 @@ def _types(said: _Group, called: str) -> tuple[InstanceType, ...]:
     return tuple(found)
 
 
-def _resources(said: _Group, called: str) -> Quantities:
+def _resources(said: GroupFields, called: str) -> Quantities:
     found: Quantities = {}
     for resource, quantity in said.resources.items():
         field = f"resources.{resource}"
@@ -224,7 +224,7 @@ def _resources(said: _Group, called: str) -> Quantities:
     return found
 
 
-def _taints(said: _Group, called: str) -> tuple[Taint, ...]:
+def _taints(said: GroupFields, called: str) -> tuple[Taint, ...]:
     found: list[Taint] = []
     for index, each in enumerate(said.taints):
         field = f"taints[{index}]"

@@ -27,6 +27,8 @@ QUIET = timedelta(minutes=15)
 LIMIT = timedelta(hours=2)
 
 Say = Callable[[str], None]
+Look = Callable[[ClusterCopy, Observer], None]
+"""Sees a copy at its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +68,18 @@ class Comparison:
         }
 
 
-def compare(contents: Contents, question: Question, say: Say = lambda _: None) -> Comparison:
-    """Both ways; `say` receives what is being done and how far it is, for people who wait."""
-    say("the cluster as it is")
+def compare(
+    contents: Contents, question: Question, say: Say = lambda _: None, look: Look = lambda *_: None
+) -> Comparison:
+    """Both ways; `say` receives what is being done and how far it is, for people who wait.
+
+    `look` sees how each way ended, that with the changes first: what is wrong with one is then told at once.
+    """
+    say("with the changes")
     original = load(contents)
+    changed = play(contents, question, original, _during("with the changes", say), look)
     alone = replace(question, changes=(), policies=())
-    without = play(contents, alone, original, _during("the cluster as it is", say))
-    changed = play(contents, question, original, _during("with the changes", say))
+    without = play(contents, alone, original, _during("the cluster as it is", say), look)
     return Comparison(without, changed, tuple(question.texts), dict(sorted(original.skipped.items())))
 
 
@@ -81,10 +88,11 @@ def play(
     question: Question,
     original: Original | None = None,
     say: Callable[[Progress], None] = lambda _: None,
+    look: Look = lambda *_: None,
 ) -> Outcome:
     """One way: how it ends. `original` is what `load` made of the contents, once for several ways.
 
-    `say` receives how far it is.
+    `say` receives how far it is, `look` sees the end.
     """
     given = contents.with_policies(question.policies) if question.policies else contents
     copy = ClusterCopy(given, original)
@@ -94,6 +102,7 @@ def play(
         quiet = copy.settle(question.quiet, question.limit, say)
         found = outcome(copy, quiet, observer, question.prices)
         observer.close()
+        look(copy, observer)
         return found
     finally:
         copy.close()

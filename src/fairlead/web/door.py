@@ -10,12 +10,14 @@ from fairlead.doors.tasks import beside
 from fairlead.engine.ask.cost import Price
 from fairlead.engine.ask.timeline import Happening
 from fairlead.engine.planning.settings import Settings
+from fairlead.nodegroups import NodeGroup
 from fairlead.web.access import Access
 from fairlead.web.answers import Answers
 from fairlead.web.board import Board
 from fairlead.web.history import History
 from fairlead.web.live import Live
 from fairlead.web.server import Server
+from fairlead.web.whatif import WhatIf
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -37,11 +39,14 @@ class DashboardDoor(Door):
         *,
         lease: str,
         prices: Sequence[Price] = (),
+        groups: Sequence[NodeGroup] = (),
         title: str = "",
         sign_in: str = "",
+        flags: Sequence[str] = (),
     ) -> None:
         """`lease` is the one that our scheduler is elected by; `title` names the cluster; `sign_in` says how
-        a user gets in: with an ``address``, or a ``token``.
+        a user gets in: with an ``address``, or a ``token``. `groups` are what an autoscaler may bring in a
+        what-if; `flags` are what ``fairlead whatif`` needs besides the changes to ask the same.
         """
         super().__init__(context)
         self._history = History()
@@ -49,14 +54,25 @@ class DashboardDoor(Door):
         self._live = Live(context, board, self._history, lease=lease)
         self._answers = Answers(self._live.collect, settings, lease=lease, made=self._made)
         self._live.answers = self._answers
+        what_if = WhatIf(
+            context.client,
+            settings,
+            policies=self._live.file_policies,
+            clock=context.clock,
+            system_namespace=context.system_namespace,
+            prices=prices,
+            groups=groups,
+        )
         self._server = Server(
             access,
             board,
             self._history,
             self._answers,
+            what_if,
+            workloads=self._live.workloads,
             trouble=lambda: self._live.trouble,
             now=lambda: context.clock.wall().timestamp(),
-            more={"title": title, "signIn": sign_in},
+            more={"title": title, "signIn": sign_in, "flags": list(flags)},
         )
 
     def routes(self) -> Iterable[web.RouteDef]:

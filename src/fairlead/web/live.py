@@ -31,6 +31,7 @@ from fairlead.feed.watches import Followed
 from fairlead.kube.event import Event
 from fairlead.kube.meta import Object
 from fairlead.kube.resources import Resource, known
+from fairlead.kube.workloads import Workload
 from fairlead.policy.names import API_VERSION, POLICIES
 from fairlead.web.answers import Answers, Objects
 from fairlead.web.board import Board
@@ -43,6 +44,7 @@ _LEASES_S = 5.0
 _AGAIN_S = 30.0
 _REFUSED = (403, 404, 405)
 _NEEDED = ("Pod", "Node")
+_SCALED = ("Deployment", "StatefulSet", "ReplicaSet")
 # What a cluster writes most of, and the page has from pods themselves.
 _LOUD = (
     "Scheduled",
@@ -100,6 +102,20 @@ class Live:
         unread = dict(self.unread)
         unread.pop("Event", None)
         return Objects(self._now(), typed, [*self._policies(), *self._leases], unread)
+
+    def file_policies(self) -> list[dict[str, Any]]:
+        """The policies that hold and that the cluster does not have, as plain data."""
+        from_file = self._context.policies.from_file
+        return [one for one in self._policies() if from_file(one["metadata"]["name"])]
+
+    def workloads(self) -> list[tuple[str, int]]:
+        """What a user scales or deletes, as ``namespace/kind/name``, and how many replicas it wants."""
+        return sorted(
+            (f"{thing.metadata.namespace}/{kind}/{thing.metadata.name}", thing.desired)
+            for kind in _SCALED
+            for thing in self._things.get(kind, {}).values()
+            if isinstance(thing, Workload) and thing.metadata.controller is None
+        )
 
     def say(self, happening: Happening) -> None:
         """Something happened that no watch shows."""

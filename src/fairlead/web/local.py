@@ -8,6 +8,7 @@ from fairlead.doors.process import Context
 from fairlead.engine.ask.cost import Price
 from fairlead.engine.planning.settings import Settings
 from fairlead.errors import BadInput
+from fairlead.nodegroups import NodeGroup
 from fairlead.web.access import LOOPBACK, OneTimeToken
 from fairlead.web.door import DashboardDoor
 from fairlead.web.server import PATH
@@ -30,13 +31,24 @@ class LocalDashboard:
         *,
         lease: str,
         prices: Sequence[Price] = (),
+        groups: Sequence[NodeGroup] = (),
         title: str = "",
+        flags: Sequence[str] = (),
     ) -> None:
+        """See `DashboardDoor`."""
         self._url = ""
         self._tell = tell
         self._access = OneTimeToken(renewed=lambda _: self._tell(self.address))
         self.door = DashboardDoor(
-            context, self._access, settings, lease=lease, prices=prices, title=title, sign_in="address"
+            context,
+            self._access,
+            settings,
+            lease=lease,
+            prices=prices,
+            groups=groups,
+            title=title,
+            sign_in="address",
+            flags=flags,
         )
 
     def opened_at(self, url: str) -> None:

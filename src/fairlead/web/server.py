@@ -1,8 +1,8 @@
 """Answers browsers: the page's files, the board, the stream of what changes, and what is asked of the engine.
 
-Everything below the page's path is read-only. A browser reads the `state`, then the `stream` from the number
-that the state ends with; after a break it names the last number that it has. Where that is no longer known it
-is told to begin again (`reset`).
+Nothing below the page's path changes the cluster; a what-if is worked out on a copy. A browser reads the
+`state`, then the `stream` from the number that the state ends with; after a break it names the last number
+that it has. Where that is no longer known it is told to begin again (`reset`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import zlib
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import aclosing
 from importlib.resources import files
 from typing import Any
 
@@ -19,11 +20,14 @@ import msgspec
 from aiohttp import web
 
 import fairlead
+from fairlead.doors.bodies import BODIES, Refused
 from fairlead.doors.caller_review import Refusal
+from fairlead.errors import BadInput
 from fairlead.web.access import Access
 from fairlead.web.answers import DOCUMENTS, Answers
 from fairlead.web.board import Board, Delta
 from fairlead.web.history import Frame, History
+from fairlead.web.whatif import LARGEST, Asked, Busy, WhatIf, read_asked
 
 PATH = "/dashboard"
 MOST_STREAMS = 64
@@ -60,7 +64,9 @@ class Server:
         board: Board,
         history: History,
         answers: Answers,
+        what_if: WhatIf,
         *,
+        workloads: Callable[[], list[tuple[str, int]]],
         trouble: Callable[[], str],
         now: Callable[[], float],
         more: dict[str, Any],
@@ -69,6 +75,8 @@ class Server:
         self._board = board
         self._history = history
         self._answers = answers
+        self._what_if = what_if
+        self._workloads = workloads
         self._trouble = trouble
         self._now = now
         self._more = more
@@ -89,10 +97,12 @@ class Server:
             ("stream", self._stream),
             ("replay", self._replay),
             ("lines", self._lines),
+            ("workloads", self._scaled),
             ("pods/{namespace}/{name}", self._pod),
             (f"{{what:{'|'.join(DOCUMENTS)}}}", self._document),
         ):
             found.append(web.get(f"{PATH}/api/{path}", self._guarded(self._read(handle))))
+        found.append(web.post(f"{PATH}/api/whatif", self._guarded(self._read(self._whatif))))
         return found
 
     def _guarded(self, handler: Handler) -> Handler:
@@ -147,6 +157,7 @@ class Server:
             "epoch": self._history.epoch,
             "version": fairlead.__version__,
             "answers": self._answers.overview,
+            "groups": self._what_if.groups,
             **self._more,
         }
         return await _packed(request, lambda: _joined(said, whole))
@@ -228,6 +239,10 @@ class Server:
         lines = self._board.lines_of(request.query.get("about", ""))
         return await _packed(request, lambda: msgspec.json.encode({"lines": lines}))
 
+    async def _scaled(self, request: web.Request) -> web.Response:
+        found = self._workloads()
+        return await _packed(request, lambda: msgspec.json.encode({"workloads": found}))
+
     # What is asked of the engine
 
     async def _document(self, request: web.Request) -> web.Response:
@@ -240,6 +255,34 @@ class Server:
         if found is None:
             return _refused(Refusal(404, f"there is no pod {key}"))
         return await _packed(request, lambda: msgspec.json.encode(found))
+
+    async def _whatif(self, request: web.Request) -> web.StreamResponse:
+        """Lines of JSON as it goes on; it ends with the request, however that ends."""
+        try:
+            async with request.app[BODIES].of(request, LARGEST) as body:
+                asked = read_asked(body)
+        except Refused as refused:
+            return _refused(Refusal(refused.status, str(refused)))
+        except BadInput as error:
+            return _refused(Refusal(400, str(error)))
+        try:
+            with self._what_if.alone():
+                return await self._play(request, asked)
+        except Busy as error:
+            return _refused(Refusal(503, str(error)))
+
+    async def _play(self, request: web.Request, asked: Asked) -> web.StreamResponse:
+        response = web.StreamResponse(
+            headers={**HEADERS, "Content-Type": "application/x-ndjson", "Cache-Control": "no-store"}
+        )
+        async with aclosing(self._what_if.lines(asked)) as lines:
+            with contextlib.suppress(ConnectionError):  # the browser went away
+                await response.prepare(request)
+                async for line in lines:
+                    if line.startswith(b'{"answer"') and await self._access.of_reader(request) is not None:
+                        break  # it took a while, and the reader may not read any more
+                    await response.write(line)
+        return response
 
 
 def _joined(said: dict[str, Any], whole: Delta) -> bytes:

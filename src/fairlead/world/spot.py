@@ -59,16 +59,25 @@ class Trace:
 
 
 def read_trace(path: Path) -> Trace:
-    """A trace: ``{"metadata": {"gap_seconds": N}, "data": [nodes available at each probe, …]}``."""
+    """A trace from its file."""
     try:
-        data = json.loads(path.read_text())
-        trace = Trace(float(data["metadata"]["gap_seconds"]), tuple(int(number) for number in data["data"]))
+        text = path.read_text()
     except OSError as error:
         raise BadInput(f"spot trace {path}: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except UnicodeDecodeError as error:
         raise BadInput(f"spot trace {path}: not a trace: {error!r}") from error
+    return trace_of(text, str(path))
+
+
+def trace_of(text: str, called: str) -> Trace:
+    """A trace from ``{"metadata": {"gap_seconds": N}, "data": [nodes available at each probe, …]}``."""
+    try:
+        data = json.loads(text)
+        trace = Trace(float(data["metadata"]["gap_seconds"]), tuple(int(number) for number in data["data"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadInput(f"spot trace {called}: not a trace: {error!r}") from error
     if not (trace.gap_s > 0 and trace.nodes) or min(trace.nodes) < 0:
-        raise BadInput(f"spot trace {path}: needs a positive gap_seconds, and data of 0 or more nodes")
+        raise BadInput(f"spot trace {called}: needs a positive gap_seconds, and data of 0 or more nodes")
     return trace
 
 

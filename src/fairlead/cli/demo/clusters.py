@@ -245,7 +245,14 @@ async def _scheduling(cluster: _Cluster, tell: Callable[[str], None]) -> AsyncIt
         policies = LivePolicies(client, cluster=False)
         context = Context(client, policies, _SYSTEM, client.rng)
         lease = configuration.leader_election.lease_name
-        dashboard = LocalDashboard(context, configuration.settings(), tell, lease=lease, title="demo")
+        dashboard = LocalDashboard(
+            context,
+            configuration.settings(),
+            tell,
+            lease=lease,
+            title="demo",
+            flags=["--kubeconfig", str(cluster.kubeconfig)],
+        )
         stopping, ready = asyncio.Event(), asyncio.Event()
 
         def opened(url: str) -> None:

@@ -21,23 +21,10 @@ import fairlead
 from fairlead.doors.scheduler.configuration import RecordSection
 from fairlead.engine.core.actions import Action, EvictPod, decision
 from fairlead.engine.core.core import Core
-from fairlead.engine.core.events import (
-    BindFailed,
-    Event,
-    EvictFailed,
-    Gone,
-    MarksAre,
-    PoliciesAre,
-    Promised,
-    Seen,
-    Unread,
-)
-from fairlead.engine.core.kinds import KINDS
+from fairlead.engine.core.events import Event
+from fairlead.engine.core.recording import FORMAT, Line, read_lines
 from fairlead.engine.planning.settings import Settings
 from fairlead.errors import BadInput
-from fairlead.kube.workloads import Workload
-
-_FORMAT = 2
 
 
 class Recorder:
@@ -52,7 +39,7 @@ class Recorder:
             self._file: IO[bytes] = _create(path)
         except OSError as error:
             raise BadInput(f"record.file: {path}: {error.strerror or error}") from error
-        self._write({"fairlead": fairlead.__version__, "format": _FORMAT, "settings": settings})
+        self._write({"fairlead": fairlead.__version__, "format": FORMAT, "settings": settings})
 
     @property
     def full(self) -> bool:
@@ -74,25 +61,6 @@ class Recorder:
     def _write(self, line: dict[str, Any]) -> None:
         self._size += self._file.write(msgspec.json.encode(line) + b"\n")
         self._file.flush()
-
-
-class _SeenLine(msgspec.Struct, frozen=True, tag="Seen", tag_field="event"):
-    kind: str
-    object: msgspec.Raw
-
-
-_Recorded = _SeenLine | Gone | Unread | BindFailed | EvictFailed | PoliciesAre | MarksAre | Promised
-
-
-class _Line(msgspec.Struct, frozen=True):
-    now: float | None = None
-    events: list[_Recorded] = []
-    actions: msgspec.Raw = msgspec.Raw(b"")
-    ask: EvictPod | None = None
-    answer: bool = False
-    sending: bool = False
-    settings: Settings | None = None
-    format: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,25 +97,28 @@ def segments_of(path: Path) -> list[Path]:
     return found
 
 
+def lines_of(segment: Path) -> Iterator[tuple[int, Line]]:
+    """The lines of a segment, with their numbers; the first has the settings."""
+    with segment.open("rb") as file:
+        yield from read_lines(file, str(segment))
+
+
 def replay(segments: Sequence[Path]) -> Replayed:
     """Decide everything again, and compare byte by byte; stops at the first difference."""
     found = Replayed()
     for segment in segments:
         found.segments += 1
         core: Core | None = None
-        for number, line in _lines(segment):
+        for number, line in lines_of(segment):
             if line.settings is not None:
-                if line.format != _FORMAT:
-                    raise BadInput(f"{segment}: format {line.format} is not one that this version reads")
                 core = Core(line.settings)
                 continue
-            if core is None:
-                raise BadInput(f"{segment}: is not a recording: it does not start with settings")
+            assert core is not None, "the first line has settings"
             if line.ask is not None:
                 answer = core.confirms(line.ask, sending=line.sending)
                 said, again = str(line.answer).lower(), str(answer).lower()
             else:
-                events = [_event(event) for event in line.events]
+                events = line.received()
                 actions = core.handle(events, line.now or 0.0)
                 again = msgspec.json.encode(list(map(decision, actions))).decode()
                 said = bytes(line.actions).decode()
@@ -158,24 +129,6 @@ def replay(segments: Sequence[Path]) -> Replayed:
                 found.difference = Difference(segment, number, said, again)
                 return found
     return found
-
-
-def _lines(segment: Path) -> Iterator[tuple[int, _Line]]:
-    decode = msgspec.json.Decoder(_Line).decode
-    with segment.open("rb") as file:
-        for number, text in enumerate(file, 1):
-            if not text.endswith(b"\n"):
-                return  # cut off in the middle of a write: what came before it is whole
-            try:
-                yield number, decode(text)
-            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-                raise BadInput(f"{segment}: line {number} is not of a recording: {error}") from error
-
-
-def _event(line: _Recorded) -> Event:
-    if not isinstance(line, _SeenLine):
-        return line
-    return Seen(line.kind, msgspec.json.decode(line.object, type=KINDS.get(line.kind, Workload)))
 
 
 def _number(path: Path) -> bool:

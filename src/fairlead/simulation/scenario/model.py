@@ -17,6 +17,8 @@ from fairlead.kube.pod import Quantities
 
 API_VERSION = "fairlead.dev/v1alpha1"
 KIND = "Scenario"
+LONGEST_S = 100 * 365 * 86400.0
+"""What a span may be at most: the calendar ends some time after that."""
 
 Natural = Annotated[int, msgspec.Meta(ge=0, le=10_000_000)]
 Positive = Annotated[int, msgspec.Meta(ge=1, le=10_000_000)]
@@ -36,17 +38,28 @@ def span(value: object) -> Span:
     >>> span("1d12h"), span("2w"), span(90)
     (129600.0, 1209600.0, 90.0)
     """
-    if isinstance(value, str):
-        found = _DAYS.fullmatch(value.strip())
-        weeks, days, rest = found.groups() if found is not None else (None, None, value)
-        try:
+    wrong = ValueError(f"{value!r} is not a duration like 90s, 10m, 1h30m or 7d")
+    found: float
+    try:
+        if isinstance(value, str):
+            parts = _DAYS.fullmatch(value.strip())
+            weeks, days, rest = parts.groups() if parts is not None else (None, None, value)
             short = seconds(rest) if rest or not (weeks or days) else 0.0
-        except ValueError:
-            raise ValueError(f"{value!r} is not a duration like 90s, 10m, 1h30m or 7d") from None
-        return Span(604800 * float(weeks or 0) + 86400 * float(days or 0) + short)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{value!r} is not a duration like 90s, 10m, 1h30m or 7d")
-    return Span(seconds(value))
+            found = 604800 * float(weeks or 0) + 86400 * float(days or 0) + short
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            found = seconds(value)
+        else:
+            raise wrong
+    except (ValueError, OverflowError):
+        raise wrong from None
+    if not found <= LONGEST_S:
+        raise ValueError(f"{value!r} is longer than 100 years")
+    return Span(found)
+
+
+def _lasting(default_s: float) -> Span:
+    """A field's default; behind a function, because msgspec's schemas cannot have one of a type of ours."""
+    return msgspec.field(default_factory=lambda: Span(default_s))
 
 
 class _Part(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
@@ -82,7 +95,7 @@ class Workload(PodShape, frozen=True, kw_only=True):
     kind: Literal["Deployment", "StatefulSet"] = "Deployment"
     replicas: Natural = 1
     min_available: int | str | None = None
-    ready_after: Span = Span(0)
+    ready_after: Span = _lasting(0)
     scale: tuple[ScaleStep, ...] = ()
 
 
@@ -97,11 +110,11 @@ class Arrivals(PodShape, frozen=True, kw_only=True):
     every: Span | None = None
     per_hour: Annotated[float, msgspec.Meta(gt=0)] | None = None
     trace: str = ""
-    start: Span = Span(0)
+    start: Span = _lasting(0)
     until: Span | None = None
     count: Positive | None = None
     pods: Positive = 1
-    runs_for: Span = Span(600)
+    runs_for: Span = _lasting(600)
     run_times: Literal["fixed", "exponential", "uniform"] = "fixed"
     recreate: bool = True
 
@@ -116,7 +129,7 @@ class Market(_Part, frozen=True, kw_only=True):
     groups: tuple[str, ...]
     zone: str = ""
     trace: str = ""
-    skip: Span = Span(0)
+    skip: Span = _lasting(0)
     scale: Positive = 1
     up: Span | None = None
     down: Span | None = None
@@ -135,9 +148,9 @@ class Fault(_Part, frozen=True, kw_only=True):
 class AutoscalerSection(_Part, frozen=True, kw_only=True):
     """How patient the autoscaler is; the defaults are Cluster Autoscaler's."""
 
-    scan: Span = Span(10)
-    scale_down_after: Span = Span(600)
-    delay_after_add: Span = Span(600)
+    scan: Span = _lasting(10)
+    scale_down_after: Span = _lasting(600)
+    delay_after_add: Span = _lasting(600)
 
 
 class Planning(_Part, frozen=True, kw_only=True):
@@ -146,8 +159,8 @@ class Planning(_Part, frozen=True, kw_only=True):
     ranking: Literal["spread", "pack"] = "spread"
     order: Literal["smallest", "fifo"] = "smallest"
     capacity: Literal["resources", "exclusive"] = "resources"
-    reserve_after: Span = Span(600)
-    settle: Span = Span(5)
+    reserve_after: Span = _lasting(600)
+    settle: Span = _lasting(5)
 
 
 class Spec(_Part, frozen=True, kw_only=True):
@@ -158,14 +171,14 @@ class Spec(_Part, frozen=True, kw_only=True):
     sample_every: Span | None = None
     scheduler: str = "fairlead"
     components: tuple[Literal["scheduler", "webhook", "rebalancer", "extender"], ...] = ("scheduler",)
-    planning: Planning = Planning()
+    planning: Planning = msgspec.field(default_factory=Planning)
     node_groups: tuple[dict[str, Any], ...] = ()
     autoscaler: AutoscalerSection | None = None
     workloads: tuple[Workload, ...] = ()
     arrivals: tuple[Arrivals, ...] = ()
     policies: tuple[dict[str, Any], ...] = ()
     markets: tuple[Market, ...] = ()
-    spot_notice: Span = Span(0)
+    spot_notice: Span = _lasting(0)
     faults: tuple[Fault, ...] = ()
     objects: tuple[str, ...] = ()
 

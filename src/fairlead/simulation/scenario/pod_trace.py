@@ -65,7 +65,7 @@ def write_pod_trace(pods: Iterable[TracedPod]) -> str:
         asked, nodes = dict(one.requests), dict(one.nodes)
         writer.writerow(
             [
-                f"{one.at_s:g}" if one.at_s != int(one.at_s) else int(one.at_s),
+                f"{one.at_s:.10g}",
                 "" if one.runs_for_s is None else f"{one.runs_for_s:.10g}",
                 one.name,
                 one.pods,

@@ -1,12 +1,11 @@
-"""Reads a scenario's file: a mistake is said with the file, the line, the field and what is allowed there."""
+"""Reads a scenario's file, and knows on which line of it a field is."""
 
 from __future__ import annotations
 
 import re
-import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar
 
 import msgspec
 import yaml
@@ -14,13 +13,15 @@ import yaml
 from fairlead.errors import BadInput
 from fairlead.kube.decode import strip_nulls
 from fairlead.kube.documents import documents
+from fairlead.simulation.scenario.fields import mistakes
+from fairlead.simulation.scenario.mistakes import BadScenario, Mistake, together
 from fairlead.simulation.scenario.model import API_VERSION, KIND, Scenario, dec_hook
 
-_AT = re.compile(r"(?P<problem>.*?)(?: - at `(?:key in )?\$(?P<path>[^`]*)`)?", re.DOTALL)
-_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
-_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
+_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\[([^\]]+)\]")
+_LINE = re.compile(r"line (\d+): ")
 
 Step = str | int
+T = TypeVar("T", bound=msgspec.Struct)
 
 
 class Lines:
@@ -52,95 +53,97 @@ class Source:
         """What is wrong with a field, with its line."""
         if self._lines is None:
             self._lines = Lines(self._text)
-        return BadInput(f"{self.name}:{self._lines.of(path)}: {path + ': ' if path else ''}{problem}")
+        return BadScenario([Mistake(self.name, self._lines.of(path), path, problem)])
+
+    def errors(self, found: Iterable[tuple[str, str]]) -> BadInput:
+        """All that is wrong with fields, as one error."""
+        return together(self.error(*one) for one in found)
 
 
 def read_text(text: str, name: str) -> tuple[Scenario, Source]:
     r"""The scenario that a text says.
 
     >>> head = "apiVersion: fairlead.dev/v1alpha1\nkind: Scenario\nmetadata: {name: a}\n"
-    >>> read_text(head + "spec: {}", "a.yaml")
-    Traceback (most recent call last):
-    ...
-    fairlead.errors.BadInput: a.yaml:4: spec: lacks duration, which is required
+    >>> read_text(head + "spec: {duration: 1h}", "a.yaml")[0].spec.duration
+    3600.0
     """
-    source = Source(text, name)
-    found = [one for one in documents(text, name) if one is not None]
-    if len(found) != 1:
-        raise BadInput(f"{name}: holds {len(found)} documents where one {KIND} should be")
-    return convert(found[0], source), source
-
-
-def convert(data: Any, source: Source) -> Scenario:
-    """The scenario that plain data says."""
-    if not isinstance(data, dict):
-        raise BadInput(f"{source.name}: holds a {type(data).__name__} where a {KIND} should be")
-    for field, wanted in (("kind", KIND), ("apiVersion", API_VERSION)):
-        if data.get(field) != wanted:
-            raise source.error(field, f"{data.get(field)!r} is not {wanted!r}")
-    try:
-        return msgspec.convert(strip_nulls(data), Scenario, dec_hook=dec_hook)
-    except msgspec.ValidationError as error:
-        found = _AT.fullmatch(str(error))
-        problem, path = (found["problem"], found["path"] or "") if found else (str(error), "")
-        path = path.lstrip(".")
-        unknown = _UNKNOWN.fullmatch(problem)
-        if unknown is not None:
-            allowed = ", ".join(fields_at(path)) or "none"
-            at = f"{path}.{unknown[1]}" if path else unknown[1]
-            raise source.error(at, f"there is no such field; allowed are {allowed}") from error
-        raise source.error(path, _plainer(problem)) from error
+    return document_of_text(text, name, Scenario, KIND)
 
 
 def read_file(path: Path) -> tuple[Scenario, Source]:
     """The scenario of a file."""
+    return read_text(text_of(path), str(path))
+
+
+def document_of_text(text: str, name: str, document: type[T], kind: str) -> tuple[T, Source]:
+    """The one document of a text, of a kind that is read as this struct."""
+    source = Source(text, name)
+    return document_of(read_data(text, name, kind), source, document, kind), source
+
+
+def read_data(text: str, name: str, kind: str) -> Any:
+    """The one document of a text, as plain data."""
     try:
-        text = path.read_text()
+        found = [one for one in documents(text, "") if one is not None]
+    except BadInput as error:
+        raise BadScenario([_unread(error, name)]) from error
+    if len(found) != 1:
+        raise BadScenario([Mistake(name, 1, "", f"holds {len(found)} documents where one {kind} should be")])
+    return found[0]
+
+
+def _unread(error: BadInput, name: str) -> Mistake:
+    """Why a text is no YAML, with the line where YAML says it."""
+    cause = error.__cause__
+    if isinstance(cause, yaml.MarkedYAMLError) and cause.problem_mark is not None:
+        problem = " ".join(filter(None, (cause.context, cause.problem)))
+        return Mistake(name, cause.problem_mark.line + 1, "", f"is not YAML: {problem}")
+    said = str(error).removeprefix(": ")
+    at = _LINE.match(said)
+    return Mistake(name, int(at[1]), "", said[at.end() :]) if at is not None else Mistake(name, 1, "", said)
+
+
+def convert(data: Any, source: Source) -> Scenario:
+    """The scenario that plain data says."""
+    return document_of(data, source, Scenario, KIND)
+
+
+def document_of(data: Any, source: Source, document: type[T], kind: str) -> T:
+    """A document of plain data; the error has all that is wrong with it."""
+    if not isinstance(data, dict):
+        raise source.error("", f"holds a {type(data).__name__} where a {kind} should be")
+    for field, wanted in (("kind", kind), ("apiVersion", API_VERSION)):
+        if field not in data:
+            raise source.error("", f"lacks {field}, which is required: {wanted}")
+        if data[field] != wanted:
+            raise source.error(field, f"{data[field]!r} is not allowed; allowed is {wanted}")
+    data = strip_nulls(data)
+    if found := list(mistakes(data, document)):
+        raise source.errors(found)
+    try:
+        return msgspec.convert(data, document, dec_hook=dec_hook)
+    except msgspec.ValidationError as error:
+        raise source.error("", str(error)) from error
+
+
+def text_of(path: Path) -> str:
+    """A file's text."""
+    try:
+        return path.read_text()
     except OSError as error:
         raise BadInput(f"{path}: cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise BadInput(f"{path}: is not UTF-8: {error}") from error
-    return read_text(text, str(path))
 
 
 def steps(path: str) -> Iterator[Step]:
     """The names and numbers of a path.
 
-    >>> list(steps("spec.arrivals[0].every"))
-    ['spec', 'arrivals', 0, 'every']
+    >>> list(steps("spec.arrivals[0].requests[nvidia.com/gpu]"))
+    ['spec', 'arrivals', 0, 'requests', 'nvidia.com/gpu']
     """
-    for name, number in _STEP.findall(f".{path}" if path and path[0] != "[" else path):
-        yield int(number) if number else name
-
-
-def fields_at(path: str) -> list[str]:
-    """The fields that the part of a scenario at a path may have.
-
-    >>> fields_at("spec.workloads[0].scale[1]")
-    ['at', 'replicas']
-    """
-    kind: Any = Scenario
-    for step in steps(path):
-        kind = _struct_in(kind)
-        if isinstance(step, int):
-            continue
-        if kind is None:
-            return []
-        fields = {one.encode_name: one.name for one in msgspec.structs.fields(kind)}
-        if step not in fields:
-            return []
-        kind = get_type_hints(kind)[fields[step]]
-    kind = _struct_in(kind)
-    return [one.encode_name for one in msgspec.structs.fields(kind)] if kind is not None else []
-
-
-def _struct_in(kind: Any) -> Any:
-    """The struct that a type is, or is made of; None where there is none."""
-    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        return kind
-    if get_origin(kind) in (tuple, Union, types.UnionType):
-        return next((found for one in get_args(kind) if (found := _struct_in(one)) is not None), None)
-    return None
+    for name, number, key in _STEP.findall(f".{path}" if path and path[0] != "[" else path):
+        yield int(number) if number else name or key
 
 
 def _child(node: yaml.Node | None, step: Step) -> tuple[yaml.Node, int] | None:
@@ -151,22 +154,3 @@ def _child(node: yaml.Node | None, step: Step) -> tuple[yaml.Node, int] | None:
     elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
         return node.value[step], node.value[step].start_mark.line + 1
     return None
-
-
-def _plainer(problem: str) -> str:
-    """Msgspec's words for what is wrong, said to people who write YAML.
-
-    >>> _plainer("Object missing required field `duration`")
-    'lacks duration, which is required'
-    """
-    missing = re.fullmatch(r"Object missing required field `(.*)`", problem)
-    if missing is not None:
-        return f"lacks {missing[1]}, which is required"
-    invalid = re.fullmatch(r"Invalid enum value (.*)", problem)
-    if invalid is not None:
-        return f"{invalid[1]} is not allowed here"
-    words = {"`str`": "text", "`int`": "a whole number", "`float`": "a number", "`array`": "a list"}
-    words |= {"`object`": "fields", "`bool`": "true or false", "`null`": "nothing"}
-    for theirs, ours in words.items():
-        problem = problem.replace(theirs, ours)
-    return problem[:1].lower() + problem[1:]

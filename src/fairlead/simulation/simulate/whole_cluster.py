@@ -137,6 +137,9 @@ class WholeCluster:
         pods = self._material.pods or {}
         given = [one.priority for one in (*spec.workloads, *spec.arrivals)]
         given += [one.priority for trace in pods.values() for one in trace]
+        for namespace in dict.fromkeys(one.namespace for one in self._streams.values()):
+            if self._copy.find("Namespace", "", namespace) is None:
+                self._copy.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
         for priority in dict.fromkeys(one for one in given if one is not None):
             if self._copy.find("PriorityClass", "", class_name(priority)) is None:
                 self._copy.create(priority_class(priority))

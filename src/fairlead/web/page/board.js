@@ -3,12 +3,12 @@
 // Invariant: after `load` of a whole board and `apply` of every delta since, it is what the server has. Sums are
 // kept up to date pod by pod, so that a change costs what it touches.
 
-const NODE = ["name", "zone", "group", "kind", "spot", "state", "cpu", "memory", "capacity", "price"];
-const POD = ["key", "node", "state", "priority", "gang", "workload", "scheduler", "cpu", "memory", "exclusive", "since"];
+export const NODE = ["name", "zone", "group", "kind", "spot", "state", "cpu", "memory", "capacity", "price"];
+export const POD = ["key", "node", "state", "priority", "gang", "workload", "scheduler", "cpu", "memory", "exclusive", "since"];
 const LINE = ["number", "at", "kind", "about", "text", "node", "gang", "by"];
 const LINES = 1000;
 
-function row(fields, values) {
+export function row(fields, values) {
   const found = {};
   for (let i = 0; i < fields.length; i += 1) found[fields[i]] = values[i];
   return found;

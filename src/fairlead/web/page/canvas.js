@@ -72,9 +72,20 @@ export class Canvas {
     const said = (name) => style.getPropertyValue(name).trim();
     this.ink = {
       ground: said("--ground"), box: said("--box"), line: said("--line"), text: said("--text"), soft: said("--soft"),
-      bad: said("--bad"), badGround: said("--bad-ground"), accent: said("--accent"), warn: said("--warn"),
+      bad: said("--bad"), badGround: said("--bad-ground"), accent: said("--accent"), warn: said("--warn"), good: said("--good"),
     };
     this.striped = this.stripes();
+    this.dotted = this.dots();
+  }
+
+  dots() {
+    const tile = document.createElement("canvas");
+    tile.width = tile.height = 6;
+    const pen = tile.getContext("2d");
+    pen.fillStyle = this.ink.ground;
+    pen.fillRect(1, 1, 1.5, 1.5);
+    pen.fillRect(4, 4, 1.5, 1.5);
+    return this.pen.createPattern(tile, "repeat");
   }
 
   stripes() {
@@ -123,7 +134,7 @@ export class Canvas {
     pen.fillStyle = ink.ground;
     pen.fillRect(box.x - 1, box.y - 1, w + 2, h + 2);
     if (!node) return;
-    const bad = node.state === "NotReady";
+    const bad = node.state === "NotReady" || node.mark === "gone";
     pen.fillStyle = bad ? ink.badGround : ink.box;
     pen.fillRect(box.x, box.y, w, h);
     const named = w >= NAMED;
@@ -139,23 +150,27 @@ export class Canvas {
       pen.fillStyle = this.colours.colour(pod);
       const gap = height >= 4 ? 1 : 0;
       pen.fillRect(left, top + y + gap, width, height - gap);
-      if (pod.state === "leaving") {
-        pen.fillStyle = this.striped;
+      const written = named && height >= 13;
+      // Where there is room for a text with a sign, that says the same.
+      const pattern = written && pod.sign ? null : pod.state === "leaving" ? this.striped : pod.state === "coming" ? this.dotted : null;
+      if (pattern) {
+        pen.fillStyle = pattern;
         pen.fillRect(left, top + y + gap, width, height - gap);
       }
-      if (named && height >= 13 && !faded) this.write(pod.key.slice(pod.key.indexOf("/") + 1), left + 4, top + y + gap + (height - gap) / 2, width - 8, pod);
+      if (written && !faded) this.write((pod.sign ? `${pod.sign} ` : "") + pod.key.slice(pod.key.indexOf("/") + 1), left + 4, top + y + gap + (height - gap) / 2, width - 8, pod);
     }
     pen.globalAlpha = 1;
     if (named) {
       pen.font = `12px ${FONT}`;
-      pen.fillStyle = bad ? ink.bad : ink.text;
-      const mark = bad ? "✕ " : node.state === "Cordoned" ? "⊘ " : "";
+      pen.fillStyle = bad ? ink.bad : node.mark === "added" ? ink.good : ink.text;
+      const mark = bad ? "✕ " : node.mark === "added" ? "+ " : node.state === "Cordoned" ? "⊘ " : "";
       pen.fillText(mark + this.fit(box.name, w - 8 - (mark && 14), (most) => this.short(box.name, most)), box.x + 4, box.y + 10);
     }
-    pen.lineWidth = 1;
-    pen.strokeStyle = bad ? ink.bad : ink.line;
-    pen.setLineDash(node.state === "Cordoned" ? [3, 3] : []);
-    if (w >= 13) pen.strokeRect(box.x + 0.5, box.y + 0.5, w - 1, h - 1);
+    const thick = node.mark === "added" || node.mark === "gone" ? 2 : 1;
+    pen.lineWidth = thick;
+    pen.strokeStyle = bad ? ink.bad : node.mark === "added" ? ink.good : ink.line;
+    pen.setLineDash(node.state === "Cordoned" ? [3, 3] : node.mark === "gone" ? [7, 4] : []);
+    if (w >= 13 || thick > 1) pen.strokeRect(box.x + thick / 2, box.y + thick / 2, w - thick, h - thick);
     pen.setLineDash([]);
   }
 
@@ -183,7 +198,7 @@ export class Canvas {
     const {pen} = this;
     pen.font = `11px ${FONT}`;
     if (room < 24) return;
-    pen.fillStyle = onColour(pod.state === "leaving" ? this.ink.box : this.colours.colour(pod), pod.state === "starting" ? this.ink.box : "");
+    pen.fillStyle = onColour(pod.state === "leaving" && !pod.sign ? this.ink.box : this.colours.colour(pod), pod.state === "starting" ? this.ink.box : "");
     pen.fillText(this.fit(text, room), x, y + 0.5);
   }
 

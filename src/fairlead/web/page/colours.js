@@ -11,6 +11,30 @@ const RAMP = {
 };
 export const OTHER = {light: "#9aa5b1", dark: "#6b7785"};
 
+/** What becomes of a pod in a what-if: its colours, how it is called, and a sign for those that cannot tell colours. */
+export const BECOMES = {
+  stays: {light: "#b4bfca", dark: "#4d5b69", label: "stays", sign: "", state: "", rank: 3},
+  comes: {light: "#0072b2", dark: "#4aa3df", label: "comes", sign: "+", state: "coming", rank: 2},
+  evicted: {light: "#c8500a", dark: "#f0834a", label: "evicted", sign: "−", state: "leaving", rank: 1},
+  moved: {light: "#7a5fb0", dark: "#a993dd", label: "moved to its tier", sign: "⇄", state: "leaving", rank: 1},
+  goes: {light: "#d98e04", dark: "#f0b23e", label: "removed", sign: "−", state: "leaving", rank: 1},
+};
+
+/** Colours of pods by what becomes of them, as the map wants them. */
+export class DifferenceColours {
+  constructor() {
+    this.refresh();
+  }
+
+  refresh() {
+    this.theme = isDark() ? "dark" : "light";
+  }
+
+  colour(pod) {
+    return BECOMES[pod.becomes][this.theme];
+  }
+}
+
 export function isDark() {
   const said = document.documentElement.dataset.theme;
   return said ? said === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;

@@ -20,13 +20,34 @@ export class Refused extends Error {
 export async function read(path) {
   const answer = await fetch(path, {headers: {Accept: "application/json"}});
   if (answer.ok) return answer.json();
+  throw await refusedBy(answer);
+}
+
+async function refusedBy(answer) {
   let why = answer.statusText;
   try {
     why = (await answer.json()).why ?? why;
   } catch {
     // Not an answer of ours: its status has to do.
   }
-  throw new Refused(answer.status, why);
+  return new Refused(answer.status, why);
+}
+
+/** Send JSON, and yield what comes back line by line as it comes; raises Refused. */
+export async function* ask(path, body, signal) {
+  const answer = await fetch(path, {method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify(body), signal});
+  if (!answer.ok) throw await refusedBy(answer);
+  const parts = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let begun = []; // of a line whose end is yet to come
+  for (let part = await parts.read(); !part.done; part = await parts.read()) {
+    const lines = part.value.split("\n");
+    while (lines.length > 1) {
+      const line = begun.join("") + lines.shift();
+      begun = [];
+      if (line) yield JSON.parse(line);
+    }
+    begun.push(lines[0]);
+  }
 }
 
 export class Feed {

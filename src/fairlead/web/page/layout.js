@@ -1,8 +1,31 @@
 // Where each node's box is on the map: sections one below the other, boxes in rows, as large as fits the window.
 
+import {count} from "./format.js";
+
 const SIZES = [[440, 280], [320, 206], [230, 150], [190, 124], [150, 104], [120, 88], [96, 74], [76, 62], [58, 50], [44, 40], [34, 32], [26, 25], [20, 20], [16, 16], [13, 13], [11, 11]];
 const HEAD = 26; // a section's heading
 const AFTER = 10; // below a section
+
+/**
+ * Nodes in sections, by what `nameOf` finds of each; "" comes last, and is called `without`. In the given order, or
+ * that of the names.
+ */
+export function sectionsOf(nodes, nameOf, without, order = null) {
+  const found = new Map();
+  for (const node of nodes) {
+    const name = nameOf(node);
+    if (!found.has(name)) found.set(name, []);
+    found.get(name).push(node.name);
+  }
+  const names = order ?? [...found.keys()].sort((a, b) => (a === "") - (b === "") || (a < b ? -1 : 1));
+  return names.filter((name) => found.has(name)).map((name) => {
+    const inIt = found.get(name).sort((a, b) => a.localeCompare(b, "en", {numeric: true}));
+    return {name, nodes: inIt, label: `${name || without} · ${count(inIt.length, "node")}`};
+  });
+}
+
+/** Ways to put nodes into sections: what is read of a node, and how those that do not say it are called. */
+export const SECTIONS = {"": [() => "", "all nodes"], group: [(node) => node.group, "no node group"], zone: [(node) => node.zone, "no zone"]};
 
 export function gapOf(width) {
   return width >= 96 ? 10 : width >= 40 ? 6 : width >= 20 ? 3 : 2;
@@ -80,11 +103,11 @@ export function neighbour(made, name, key) {
 
 /**
  * How the pods of a node fill its box, from the bottom: [{pod, y, height}], heights in pixels of `inner`.
- * The most important are at the bottom. Each is as high as its share of what the node has least of, and at least
+ * The most important, or those of the highest `rank`, are at the bottom. Each is as high as its share of what the node has least of, and at least
  * high enough to be seen; one that has the node to itself fills it.
  */
 export function stack(node, inner, least) {
-  const pods = [...node.pods.values()].sort((a, b) => b.priority - a.priority || (a.key < b.key ? -1 : 1));
+  const pods = [...node.pods.values()].sort((a, b) => (b.rank ?? 0) - (a.rank ?? 0) || b.priority - a.priority || (a.key < b.key ? -1 : 1));
   if (!pods.length) return [];
   const atLeast = Math.min(least, inner / pods.length);
   const heights = pods.map((pod) => {

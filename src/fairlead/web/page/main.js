@@ -11,11 +11,12 @@ import {PoliciesView} from "./view_policies.js";
 import {QueueView} from "./view_queue.js";
 import {SignIn} from "./signin.js";
 import {Strip} from "./strip.js";
+import {WhatIfView} from "./view_whatif.js";
 import {address, parse} from "./links.js";
 import {announce, atMostEvery, fill, h, setText} from "./dom.js";
 
-const VIEWS = {map: MapView, queue: QueueView, decisions: DecisionsView, policies: PoliciesView, pods: PodView};
-const TABS = [["map", "Map"], ["queue", "Queue"], ["decisions", "Decisions"], ["policies", "Policies"]];
+const VIEWS = {map: MapView, queue: QueueView, decisions: DecisionsView, policies: PoliciesView, whatif: WhatIfView, pods: PodView};
+const TABS = [["map", "Map"], ["queue", "Queue"], ["decisions", "Decisions"], ["policies", "Policies"], ["whatif", "What if"]];
 
 class App {
   constructor() {
@@ -24,6 +25,7 @@ class App {
     this.place = parse(location.hash);
     this.view = null;
     this.state = null;
+    this.whatIf = null; // what was asked last, for as long as the page is open
     this.feed = new Feed(this.present, {said: (...what) => this.connection(...what), loaded: (state) => this.loaded(state)});
     this.player = new Player(document.getElementById("player"), {shown: (board) => this.use(board), left: () => this.use(this.present)});
     this.strip = new Strip(document.getElementById("strip"));

@@ -7,7 +7,7 @@ import {age, bytes, count, cpus, middle, money, percent} from "./format.js";
 import {announce, atMostEvery, fill, h, oncePerFrame} from "./dom.js";
 import {address, change, gangLink, podAddress, podLink} from "./links.js";
 import {fillOf} from "./board.js";
-import {layOut} from "./layout.js";
+import {SECTIONS, layOut, sectionsOf} from "./layout.js";
 import {read} from "./feed.js";
 
 const WAITING_SHOWN = 60;
@@ -97,21 +97,9 @@ export class MapView {
   sections() {
     const by = this.by();
     const policy = by.startsWith("tier:") ? this.tiers[by.slice(5)] : null;
-    const found = new Map();
-    for (const node of this.board.nodes.values()) {
-      let name = "";
-      if (by === "group") name = node.group;
-      else if (by === "zone") name = node.zone;
-      else if (policy) name = policy.of[node.name] === undefined ? "" : policy.tiers[policy.of[node.name]];
-      if (!found.has(name)) found.set(name, []);
-      found.get(name).push(node.name);
-    }
-    const order = policy ? [...policy.tiers, ""] : [...found.keys()].sort((a, b) => (a === "") - (b === "") || (a < b ? -1 : 1));
-    return order.filter((name) => found.has(name)).map((name) => {
-      const nodes = found.get(name).sort(byName);
-      const title = name || (by === "" ? "all nodes" : `no ${by === "zone" ? "zone" : by === "group" ? "node group" : "tier"}`);
-      return {name, nodes, label: `${title} · ${count(nodes.length, "node")}`};
-    });
+    const nodes = this.board.nodes.values();
+    if (policy) return sectionsOf(nodes, ({name}) => policy.tiers[policy.of[name]] ?? "", "no tier", [...policy.tiers, ""]);
+    return sectionsOf(nodes, ...SECTIONS[by] ?? SECTIONS[""]);
   }
 
   // Drawing
@@ -298,10 +286,6 @@ export class MapView {
 
 function fact(name, value) {
   return h("div", {}, h("dt", {}, name), h("dd", {}, value));
-}
-
-function byName(a, b) {
-  return a.localeCompare(b, "en", {numeric: true});
 }
 
 const COLUMNS = [
