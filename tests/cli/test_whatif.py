@@ -16,6 +16,7 @@ from support.cluster import Cluster
 from support.command import run_command
 from support.manifests import deployment
 
+NAMELESS = str(Path(__file__).parent / "nameless.yaml")
 STATE = Path(__file__).resolve().parents[2] / "examples" / "whatif" / "cluster.yaml"
 
 
@@ -126,10 +127,11 @@ def test_the_fewest_nodes_are_found() -> None:
         (["--min-nodes", "large"], "there is no node group 'large'; there are spot, steady"),
         (
             ["--policy", str(STATE.with_name("more.yaml"))],
-            "--policy: Deployment search is no PlacementPolicy",
+            "--policy: Deployment shop/search is no PlacementPolicy",
         ),
         (["--apply", str(STATE)], "PlacementPolicy web: a policy is tried with --policy"),
         (["--apply", "no-such-file.yaml"], "no-such-file.yaml: cannot be read"),
+        (["--apply", NAMELESS], "Pod (no name): metadata.name: is missing"),
         (["--drain", "steady-1", "--context", "prod"], "from files or from a cluster, not from both"),
     ],
 )

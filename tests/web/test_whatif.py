@@ -124,7 +124,7 @@ async def test_a_body_is_bounded(user: User) -> None:
         (("lose-zone", "mars"), "there is no zone 'mars'"),
         (("apply", "kind: [}"), "apply: is neither YAML nor JSON"),
         (("apply", ""), "apply: there is no object"),
-        (("apply", "kind: Pod"), "apply: a Pod has no metadata.name"),
+        (("apply", "kind: Pod"), "apply: Pod (no name): metadata.name: is missing"),
         (("policy", "{kind: Pod, metadata: {name: a}}"), "this is a Pod, not a PlacementPolicy"),
     ],
 )

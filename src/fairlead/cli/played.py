@@ -5,6 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fairlead.simulation.sweep.run import Played
 
 _SHOWN_AFTER_S = 1.0
 
@@ -29,5 +33,35 @@ def progress() -> Iterator[Callable[[float, float, int], None]]:
 
         def say(passed_s: float, of_s: float, pending: int) -> None:
             bar.update(task, completed=passed_s, total=of_s, description=f"simulating, {pending} pods wait")
+
+        yield say
+
+
+@contextmanager
+def progress_of_runs() -> Iterator[Callable[[Played | None, int], None]]:
+    """Receives each run's outcome and how many are left; None before the first."""
+    if not sys.stderr.isatty():
+        yield lambda *_: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TextColumn("ETA"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("sweeping", total=None)
+        done = failed = 0
+
+        def say(played: Played | None, left: int) -> None:
+            nonlocal done, failed
+            if played is not None:
+                done, failed = done + (not played.error), failed + bool(played.error)
+            text = f"runs: {done} done, {failed} failed, {left} left"
+            bar.update(task, completed=done + failed, total=done + failed + left, description=text)
 
         yield say

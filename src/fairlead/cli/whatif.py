@@ -219,8 +219,13 @@ def _contents(
 ) -> Contents:
     from fairlead.cli.nodegroups.file import read_given
     from fairlead.cli.state import read_objects
-    from fairlead.engine.ask.objects import opened
-    from fairlead.simulation.contents import Contents, check_components, components_seen, share_parts
+    from fairlead.simulation.contents import (
+        Contents,
+        check_components,
+        components_seen,
+        manifests,
+        share_parts,
+    )
     from fairlead.simulation.node_pools import groups_of_pools
 
     settings = source.configuration().settings()
@@ -228,7 +233,7 @@ def _contents(
         if source.kubeconfig or source.context:
             raise BadInput("the state comes from files or from a cluster, not from both")
         say(f"reading {', '.join(source.files)}")
-        objects = tuple(opened(read_objects(source.files)))
+        objects = tuple(manifests(read_objects(source.files)))
         at = _newest(objects)
     else:
         objects, at = _live(source), datetime.now(UTC)
@@ -245,17 +250,15 @@ def _contents(
 
 def _policies(files: Sequence[str]) -> list[dict[str, Any]]:
     from fairlead.cli.state import read_objects
-    from fairlead.engine.ask.objects import opened
+    from fairlead.kube.decode import call_it
     from fairlead.policy.names import POLICIES
     from fairlead.policy.rule.model import read_policies
+    from fairlead.simulation.contents import manifests
 
-    found = list(opened(read_objects(files))) if files else []
+    found = manifests(read_objects(files)) if files else []
     for one in found:
         if one.get("kind") != POLICIES.kind:
-            name = (one.get("metadata") or {}).get("name", "(no name)")
-            raise BadInput(
-                f"--policy: {one.get('kind')} {name} is no PlacementPolicy; --apply takes other objects"
-            )
+            raise BadInput(f"--policy: {call_it(one)} is no PlacementPolicy; --apply takes other objects")
     read_policies(found)
     return found
 
@@ -319,10 +322,10 @@ def _change(flag: str, text: str) -> Change:
 
 def _apply(text: str) -> Change:
     from fairlead.cli.state import read_objects
-    from fairlead.engine.ask.objects import opened
     from fairlead.simulation.changes import Apply
+    from fairlead.simulation.contents import manifests
 
-    return Apply(text, list(opened(read_objects([text]))))
+    return Apply(text, manifests(read_objects([text])))
 
 
 # The answer

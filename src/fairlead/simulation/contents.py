@@ -13,8 +13,10 @@ from typing import Any
 
 import msgspec
 
+from fairlead.engine.ask.objects import opened
 from fairlead.engine.planning.settings import Settings
-from fairlead.errors import BadInput
+from fairlead.errors import BadInput, BadObject
+from fairlead.kube.decode import call_it
 from fairlead.nodegroups import NodeGroup
 from fairlead.policy.names import LEDGERS, POLICIES
 from fairlead.policy.rule.model import PlacementPolicy, read_policies
@@ -98,6 +100,20 @@ def share_parts(objects: Iterable[Obj]) -> None:
                 if isinstance(part, dict):
                     part |= {key: shared(held) for key, held in part.items()}
             spec[name] = shared(value)
+
+
+def manifests(documents: Iterable[Any]) -> list[Obj]:
+    """The objects of documents, lists opened; BadObject for one without a name, which no cluster has."""
+    found = list(opened(documents))
+    for one in found:
+        metadata = one.get("metadata")
+        if (
+            not isinstance(metadata, Mapping)
+            or not isinstance(metadata.get("name"), str)
+            or not metadata["name"]
+        ):
+            raise BadObject(call_it(one), "metadata.name", "is missing")
+    return found
 
 
 def check_components(names: Iterable[str]) -> frozenset[str]:

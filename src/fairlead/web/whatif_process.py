@@ -20,8 +20,7 @@ import msgspec
 
 from fairlead.doors.process import configure_logging
 from fairlead.engine.ask.cost import Price
-from fairlead.engine.ask.objects import opened
-from fairlead.errors import BadInput, FairleadError
+from fairlead.errors import BadInput, BadObject, FairleadError
 from fairlead.kube.decode import convert
 from fairlead.kube.documents import documents
 from fairlead.kube.node import Node
@@ -31,7 +30,7 @@ from fairlead.policy.rule.model import read_policies
 from fairlead.simulation.change_text import NAMES, read_change
 from fairlead.simulation.changes import AddNodes, Apply, Change, Scale
 from fairlead.simulation.cluster_copy import ClusterCopy
-from fairlead.simulation.contents import Contents, components_seen
+from fairlead.simulation.contents import Contents, components_seen, manifests
 from fairlead.simulation.difference import End, difference, end_of
 from fairlead.simulation.whatif import Question, compare
 from fairlead.web.board import Board, PodRow
@@ -174,14 +173,12 @@ def _policies(text: str) -> list[dict[str, Any]]:
 
 
 def _manifests(called: str, text: str) -> list[dict[str, Any]]:
-
-    found = list(opened(documents(text, called)))
+    try:
+        found = manifests(documents(text, called))
+    except BadObject as error:
+        raise BadInput(f"{called}: {error}") from error
     if not found:
         raise BadInput(f"{called}: there is no object; paste YAML or JSON")
-    for one in found:
-        metadata = one.get("metadata")
-        if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
-            raise BadInput(f"{called}: a {one['kind']} has no metadata.name")
     return found
 
 

@@ -7,7 +7,7 @@ wait for their own creation. So all times in the objects are moved, by as much e
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,16 +15,15 @@ import msgspec
 
 from fairlead.engine.ask.capacity import ZONE, group_of, is_spot
 from fairlead.engine.ask.cost import price_of
-from fairlead.engine.ask.objects import opened
 from fairlead.engine.planning.settings import Settings
 from fairlead.errors import BadInput, BadObject
-from fairlead.kube.decode import call_it, convert
+from fairlead.kube.decode import convert
 from fairlead.kube.node import Node
 from fairlead.kube.quantity import nano
 from fairlead.nodegroups import GROUP_LABEL
 from fairlead.nodegroups.file import API_VERSION, KIND, read_documents
 from fairlead.policy.names import POLICIES
-from fairlead.simulation.contents import SCHEDULER, Obj, components_seen
+from fairlead.simulation.contents import SCHEDULER, Obj, components_seen, manifests
 from fairlead.simulation.imports.draft import Draft, counted, duration
 from fairlead.world.clock import EPOCH
 from fairlead.world.objects import parse_time, stamp
@@ -55,10 +54,8 @@ def import_dump(documents: Iterable[Any], *, name: str, lasts_s: float) -> Draft
     policies: list[Obj] = []
     private: Counter[str] = Counter()
     unknown: Counter[str] = Counter()
-    found = list(opened(documents))
+    found = manifests(documents)
     for one in found:
-        if not isinstance(one.get("metadata"), Mapping) or not one["metadata"].get("name"):
-            raise BadObject(call_it(one), "metadata.name", "is missing")
         kind, version = one["kind"], str(one.get("apiVersion", "v1"))
         if kind == POLICIES.kind:
             policies.append({"metadata": {"name": one["metadata"]["name"]}, "spec": one.get("spec") or {}})

@@ -20,7 +20,7 @@ from fairlead.nodegroups.file import KIND as GROUPS_KIND
 from fairlead.nodegroups.file import GroupFields, read_documents
 from fairlead.policy.names import POLICIES
 from fairlead.policy.rule.model import PlacementPolicy, PolicySpec, read_policies
-from fairlead.simulation.contents import Obj
+from fairlead.simulation.contents import Obj, manifests
 from fairlead.simulation.scenario.fields import mistakes as field_mistakes
 from fairlead.simulation.scenario.mistakes import together
 from fairlead.simulation.scenario.model import KIND, Natural, Scenario
@@ -200,16 +200,11 @@ def _objects_of(text: str, called: str) -> bytes:
         found = [msgspec.json.decode(text)]
     except msgspec.DecodeError:
         found = list(documents(text, called, large=True))
-    return pickle.dumps([one for each in found for one in _listed(each)])
+    try:
+        return pickle.dumps(manifests(found))
+    except BadObject as error:
+        raise BadInput(f"{called}: {error}") from error
 
 
 def _list(given: object) -> list[Any]:
     return given if isinstance(given, list) else []
-
-
-def _listed(document: Any) -> list[Obj]:
-    if not isinstance(document, dict):
-        return []
-    if isinstance(document.get("items"), list) and str(document.get("kind", "")).endswith("List"):
-        return [one for each in document["items"] for one in _listed(each)]
-    return [document]
