@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -48,7 +49,8 @@ def run() -> list[Row]:
     }
     with tempfile.TemporaryDirectory() as folder:
         state = args.keep or Path(folder) / "state.json"
-        state.write_bytes(msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": list(objects())}))
+        # In a process of its own: what a process held before it became another one counts as the other's peak.
+        subprocess.run([sys.executable, "-m", "benchmarks.bench_whatif", "--write", str(state)], check=True)
         return [row for name, flags in questions.items() for row in _rows(name, flags, state)]
 
 
@@ -225,5 +227,12 @@ def _workload(app: str, pod: dict[str, Any], replicas: int) -> Iterator[dict[str
     yield replica_set
 
 
+def _write(state: Path) -> None:
+    state.write_bytes(msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": list(objects())}))
+
+
 if __name__ == "__main__":
-    main(run)
+    if sys.argv[1:2] == ["--write"]:
+        _write(Path(sys.argv[2]))
+    else:
+        main(run)
