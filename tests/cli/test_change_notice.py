@@ -51,6 +51,7 @@ READING = {
     *("nodegroups karpenter", "nodegroups kwok", "nodegroups terraform", "nodes", "plan"),
     *("policy crds", "policy lint", "policy test", "queue", "replay", "status"),
     *("tenant list", "tenant show", "tenant types", "version", "whatif", "simulate", "report", "sweep"),
+    "spot-plan",
     *("scenario lint", "scenario schema", "scenario import openb", "scenario import spot-trace"),
     *("scenario import dump", "scenario import recording"),
 }

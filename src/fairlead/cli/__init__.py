@@ -75,6 +75,10 @@ _COMMANDS: dict[str, tuple[str, str]] = {
         "fairlead.cli.sweep",
         "Play a scenario for every combination of parameters, and compare.",
     ),
+    "spot-plan": (
+        "fairlead.cli.spot_plan",
+        "Find the cheapest policy for spot nodes that keeps a workload available enough.",
+    ),
     "report": ("fairlead.cli.report", "Show results of simulations in one HTML file, beside each other."),
     "scenario": ("fairlead.cli.scenario", "Check, describe and import scenarios for simulate."),
     "demo": ("fairlead.cli.demo", "Show the scheduler at work on an embedded cluster."),

@@ -1,4 +1,4 @@
-"""The progress of what is played in virtual time: a bar on a terminal, nothing elsewhere."""
+"""The progress of what takes seconds: a bar on a terminal, nothing elsewhere."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _SHOWN_AFTER_S = 1.0
 
 
 @contextmanager
-def progress() -> Iterator[Callable[[float, float, int], None]]:
-    """Receives the virtual time that has passed, all there is, and how many pods wait."""
+def progress(what: str = "simulating") -> Iterator[Callable[[float, float, int], None]]:
+    """Receives how much is done (virtual time that has passed), of how much, and how many pods wait."""
     if not sys.stderr.isatty():
         yield lambda *_: None
         return
@@ -29,10 +29,11 @@ def progress() -> Iterator[Callable[[float, float, int], None]]:
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("simulating", total=None)
+        task = bar.add_task(what, total=None)
 
         def say(passed_s: float, of_s: float, pending: int) -> None:
-            bar.update(task, completed=passed_s, total=of_s, description=f"simulating, {pending} pods wait")
+            said = f"{what}, {pending} pods wait" if pending else what
+            bar.update(task, completed=passed_s, total=of_s, description=said)
 
         yield say
 
