@@ -49,7 +49,7 @@ def run() -> list[Row]:
     }
     with tempfile.TemporaryDirectory() as folder:
         state = args.keep or Path(folder) / "state.json"
-        # In a process of its own: what a process held before it became another one counts as the other's peak.
+        # In a process of its own: what this one holds would count in the peaks of those that it starts.
         subprocess.run([sys.executable, "-m", "benchmarks.bench_whatif", "--write", str(state)], check=True)
         return [row for name, flags in questions.items() for row in _rows(name, flags, state)]
 
