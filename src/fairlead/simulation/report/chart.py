@@ -22,6 +22,9 @@ FEW = 6
 
 Words = Callable[[float], str]
 
+Cell = str | tuple[str, str]
+"""A table's cell: a text, or a number and what stands below it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Key:
@@ -43,7 +46,7 @@ class Chart:
     layout: dict[str, Any]
     legend: tuple[Key, ...]
     headings: tuple[str, ...]
-    numbers: tuple[tuple[str, ...], ...]
+    numbers: tuple[tuple[Cell, ...], ...]
     begins_row: bool = False
     """It is the first of several that are to stand beside each other."""
 

@@ -13,13 +13,10 @@ from importlib.resources import files
 import msgspec
 
 from fairlead.kube.printable import printable
-from fairlead.simulation.report.chart import Chart, Key
+from fairlead.simulation.report.chart import Cell, Chart, Key
 from fairlead.simulation.report.plotly_script import PlotlyScript
 from fairlead.simulation.report.tables import Table
 from fairlead.simulation.report.words import FIRM
-
-Cell = str | tuple[str, str]
-"""A text; or a number and what stands below it."""
 
 _MANY_ROWS = 40
 _POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
