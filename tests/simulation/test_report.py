@@ -77,7 +77,7 @@ def test_the_headline_is_in_words() -> None:
 
 def test_an_outage_however_short_is_never_shown_as_full_availability() -> None:
     result = told(outage_s=0.001, hours=240)
-    assert decode(result.encode(), "a.json").workloads[1].availability == 1
+    assert decode(result.encode(), "a.json").workloads[1].availability == pytest.approx(1)
     assert "web was below its minimum of 2 ready pods once" in read(result).text
     assert read(result).tables["Evictions and outages"][1][2] == ">99.9999%"
 
