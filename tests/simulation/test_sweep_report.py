@@ -105,6 +105,15 @@ def test_words_are_drawn_as_groups_of_bars_one_for_each_combination_of_the_other
     assert len({(one["marker"]["color"], one["marker"]["pattern"]["shape"]) for one in chart["data"]}) == 6
 
 
+def test_long_names_are_cut_where_they_are_alike() -> None:
+    weeks = ",".join(f"traces/of/last/year/week-{week}-of-the-year.csv" for week in range(12))
+    (chart,) = drawn_in(html(lambda _: {"cost": 1}, f"a.trace={weeks}"))
+    labels = chart["layout"]["xaxis"]["ticktext"]
+    assert labels[11] == "…week-11-of-t…"
+    assert len(set(labels)) == 12
+    assert chart["data"][0]["x"][11] == "traces/of/last/year/week-11-of-the-year.csv"
+
+
 def test_values_that_are_alike_but_for_their_kind_are_told_apart() -> None:
     (chart,) = drawn_in(html(lambda _: {"cost": 1}, 'a.b=5,"5",true,null'))
     assert chart["data"][0]["x"] == ["5", '"5"', "true", "null"]
