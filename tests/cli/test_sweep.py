@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -153,3 +154,29 @@ def test_a_sweep_with_failed_runs_ends_with_1_and_names_them(scenario: str, tmp_
     assert [line.split(",")[1:] for line in done.stdout.splitlines()[1:]] == [["1", "0", "2"], ["1", "1", ""]]
     assert "'nonsense' is not a quantity" in done.stderr
     assert done.stderr.endswith("error: 1 of 2 runs failed; rows are of the others\n")
+
+
+def test_the_whole_sweep_is_one_page_and_the_same_bytes_again(scenario: str, tmp_path: Path) -> None:
+    one, other = tmp_path / "one.html", tmp_path / "other.html"
+    arguments = ("sweep", scenario, *NODES, "--vary", "seed=1,2", "--columns", "cost,waits.p95", "-o", "csv")
+    done = run_command(*arguments, "--report", one, "--workers", "1")
+    again = run_command(*arguments, "--report", other, "--workers", "2")
+    assert (done.returncode, done.stdout) == (0, run_command(*arguments).stdout)
+    assert one.read_bytes() == other.read_bytes(), again.stderr
+    assert "<li><strong>nodeGroups.big.nodes</strong>: 2, 4</li>" in one.read_text()
+
+
+def test_without_the_extra_or_a_folder_nothing_is_played(
+    scenario: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    page = tmp_path / "gone" / "page.html"
+    said = refused(scenario, *NODES, "--out", str(out), "--report", str(page))
+    assert said == f"--report {page}: cannot be written: there is no folder {page.parent}"
+    said = refused(scenario, *NODES, "--out", str(out), "--report", str(tmp_path))
+    assert said == f"--report {tmp_path}: cannot be written: Is a directory"
+    monkeypatch.setitem(sys.modules, "plotly", None)
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    said = refused(scenario, *NODES, "--out", str(out), "--report", str(tmp_path / "page.html"))
+    assert said == "reports need plotly: pip install 'fairlead[report]'"
+    assert not out.exists()

@@ -11,6 +11,7 @@ import click
 from fairlead.cli.flags import output_option
 from fairlead.cli.output import show_table, show_warnings
 from fairlead.cli.played import progress_of_runs
+from fairlead.cli.report import check_place, write_page
 from fairlead.errors import BadInput, FairleadError
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ _SAID_FAILURES = 10
     fairlead sweep examples/simulate/sweep.yaml --vary nodeGroups.big.nodes=2..4 --vary seed=1..5 -o csv
     fairlead sweep examples/simulate/sweep.yaml --vary arrivals.train.perHour=10..30/10 --out sweep/
     fairlead sweep examples/simulate/sweep.yaml --vary planning.ranking=spread,pack --columns waits.p95,cost
+    fairlead sweep examples/simulate/sweep.yaml --vary nodeGroups.big.nodes=2..4 --report sweep.html
 
     Exits with 0; with 1 when a run failed or the sweep was interrupted; or with 2 when the scenario or a
     parameter cannot be used.
@@ -53,6 +55,12 @@ _SAID_FAILURES = 10
     help="Keep each run's result here; a sweep that was interrupted goes on.",
 )
 @click.option(
+    "--report",
+    default="",
+    metavar="FILE",
+    help="Write the table to one HTML file, with charts; needs the extra `report`.",
+)
+@click.option(
     "--workers",
     type=click.IntRange(1, 1024),
     default=None,
@@ -64,7 +72,15 @@ _SAID_FAILURES = 10
 )
 @output_option("table", "json", "csv", help="Output format; json is an object in each line.")
 def command(
-    *, file: str, vary: tuple[str, ...], columns: str, out: str, workers: int | None, dask: str, output: str
+    *,
+    file: str,
+    vary: tuple[str, ...],
+    columns: str,
+    out: str,
+    report: str,
+    workers: int | None,
+    dask: str,
+    output: str,
 ) -> None:
     """Play a scenario for every combination of parameters, and compare what comes of it.
 
@@ -72,20 +88,31 @@ def command(
     is varied, a row shows the mean over its seeds, the least and the most. The table is the same to the byte
     wherever runs are played and in whatever order they end.
     """
+    import fairlead
     from fairlead.doors.process import configure_logging
+    from fairlead.simulation.report.plotly_script import plotly_script
+    from fairlead.simulation.report.sweep_page import sweep_page
     from fairlead.simulation.sweep.kept import InFolder, InMemory
     from fairlead.simulation.sweep.sweep import prepare, tabulated
 
     if dask and workers is not None:
         raise BadInput("--workers is for this machine's processes; a Dask cluster has its own")
     configure_logging("auto", "warning")  # what happens in a simulation is told by its result
+    script = None
+    if report:  # what is missing is to be known before anything is played
+        script = plotly_script()
+        check_place(report, "--report")
     sweep = prepare(Path(file), vary, [one.strip() for one in columns.split(",") if one.strip()])
     kept: Kept = InMemory()
     if out:
         kept = folder = InFolder(Path(out))
         folder.describe(sweep.description())
     failed = _play(sweep, kept, _place(dask, workers), out)
-    _show(tabulated(sweep, kept), output)
+    found = tabulated(sweep, kept)
+    _show(found, output)
+    if script is not None:
+        text = sweep_page(sweep.scenario, sweep.parameters, found, script, fairlead.__version__)
+        write_page(text, report, "--report")
     if failed:
         show_warnings(f"{run}: {error}" for run, error in list(failed.items())[:_SAID_FAILURES])
         raise FairleadError(f"{len(failed)} of {len(sweep.runs)} runs failed; rows are of the others")

@@ -21,7 +21,7 @@ from fairlead.simulation.sweep.parameters import Value, spelling
 Numbers = Mapping[str, float | None]
 """What one run came to, by column."""
 
-_DIGITS = 6
+_DIGITS = 9
 
 
 @dataclass(frozen=True, slots=True)
