@@ -141,7 +141,14 @@ async def test_a_full_segment_is_followed_by_one_that_stands_alone(ours: Shop, t
 
 
 async def test_a_recording_of_a_live_scheduler_is_played_as_a_scenario(ours: Shop, tmp_path: Path):
-    await aside(ours.cluster.add_nodes, 2, cpu=2)
+    cluster = ours.cluster
+    # A recording has the pods of all namespaces, so that one of an earlier test, which is leaving, would be in it.
+    await aside(
+        cluster.wait,
+        lambda: not cluster.list("Pod", namespace=None)["items"],
+        "the pods of earlier tests to be gone",
+    )
+    await aside(cluster.add_nodes, 2, cpu=2)
     path = tmp_path / "recording"
     async with in_process(ours, record__file=str(path)):
         for name in ("a", "b"):
