@@ -48,8 +48,12 @@ class GangBind(Story):
             self._add_rival()
 
     def act(self) -> None:
-        for name in MEMBERS:
-            self.shop.add(name, gang="train", minimum=SIZE, cpu="1500m")
+        *early, last = MEMBERS
+        for name in early:
+            self._add(name)
+        # So that every play has these events.
+        self.until(lambda: all(map(self._is_told_to_wait, early)), "the first to be told to wait")
+        self._add(last)
         self.until(self._is_bound, "the gang to be bound")
         self._add_rival()
         self.until(lambda: _held(self.cluster, "rival"), "the single pod to be held")
@@ -74,6 +78,13 @@ class GangBind(Story):
         nodes = self.shop.nodes_of()
         return all(nodes.get(name) for name in MEMBERS)
 
+    def _add(self, name: str) -> None:
+        self.shop.add(name, gang="train", minimum=SIZE, cpu="1500m")
+
+    def _is_told_to_wait(self, name: str) -> bool:
+        found = self.cluster.list("Event", fieldSelector=f"involvedObject.name={name}")["items"]
+        return any(one["reason"] == "WaitingForGang" for one in found)
+
     def _add_rival(self) -> None:
         if not self.rival:
             self.rival = True
@@ -90,4 +101,4 @@ def _held(cluster: Cluster, name: str) -> str:
 def test_a_scheduler_that_dies_at_any_write_of_a_gang_s_bind_leaves_it_whole(
     crash_everywhere: Callable[..., None],
 ) -> None:
-    crash_everywhere(GangBind)
+    crash_everywhere(GangBind, joined=("POST events",))

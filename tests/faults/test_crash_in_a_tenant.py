@@ -69,9 +69,8 @@ class CreatedAndDeleted(Story):
         self._run("delete", "acme", "-n", self.cluster.namespace, "--yes")
 
     def outcome(self) -> Outcome:
-        home = self.cluster.namespace
-        left = sorted(self.tenancy.settled("acme"))
-        return _without(home, self.created), left
+        self.until(lambda: not self.tenancy.objects("acme"), "nothing of the tenant to be left")
+        return _without(self.cluster.namespace, self.created)
 
     def close(self) -> None:
         self.kill()

@@ -1,0 +1,85 @@
+"""A webhook killed at any write of a ledger: each pod has a slot of its own, and none is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fairlead.policy.names import LEDGERS
+from fairlead.policy.slots.ledger import Ledger
+from support.admission import SLOT, TIER, Tiered, exact
+from support.balancer import Balancer
+from support.cluster import Cluster
+from support.crash_points import Dies, Outcome, Story
+from support.workloads import is_ready
+
+pytestmark = [pytest.mark.real, pytest.mark.slow]
+
+PODS = 3
+
+
+class Reservation(Story):
+    """A Deployment's pods are admitted, each with the slot that was reserved for it just before.
+
+    While there is no webhook, pods are refused: their controller tries again. So a slot that was reserved for a
+    pod that was never made must become another's.
+    """
+
+    name = "slots are reserved, pods created"
+
+    def __init__(self, cluster: Cluster, kubeconfig: Path, folder: Path, plan: Dies) -> None:
+        super().__init__(cluster, kubeconfig, folder, plan)
+        self.balancer = Balancer()
+        self.corner = Tiered(cluster, self.balancer)
+        cluster.kubeconfig = kubeconfig
+
+    def prepare(self) -> None:
+        self.corner.nodes(spot=1, on_demand=1)
+
+    def start(self) -> None:
+        self.balancer.ports.clear()
+        if self.corner.replicas:
+            self.corner.add_replica(*self.corner.arguments)
+        else:
+            self.corner.run(arguments=("--failure-policy=Fail",))
+
+    def kill(self) -> None:
+        self.corner.replicas[-1].kill()
+
+    def act(self) -> None:
+        self.corner.deploy("web", PODS)
+        self.until(lambda: self.corner.is_settled("web", PODS, exact(PODS)), "every pod in its tier")
+        self.until(self._is_known, "every pod in the ledger")
+
+    def outcome(self) -> Outcome:
+        pods = self.corner.pods("web")
+        marks = [one["metadata"]["annotations"] for one in pods]
+        slots = [int(mark[SLOT]) for mark in marks]
+        costs = [int(mark["controller.kubernetes.io/pod-deletion-cost"]) for mark in marks]
+        return {
+            "pods": sorted(zip(slots, (mark[TIER] for mark in marks), costs, strict=True)),
+            "where": self.corner.split(pods),
+            "ready": sum(map(is_ready, pods)),
+            "ledgers": [[(each.slot, each.tier) for each in one.entries] for one in self._ledgers()],
+        }
+
+    def close(self) -> None:
+        self.corner.close()
+        self.balancer.__exit__()
+
+    def _ledgers(self) -> list[Ledger]:
+        return [Ledger.from_object(one) for one in self.cluster.list(LEDGERS)["items"]]
+
+    def _is_known(self) -> bool:
+        """Whether ledger and pods say the same."""
+        said = sorted((each.slot, each.pod) for one in self._ledgers() for each in one.entries)
+        pods = [one["metadata"] for one in self.corner.pods("web")]
+        return said == sorted((int(one["annotations"].get(SLOT, 0)), one["name"]) for one in pods)
+
+
+def test_a_webhook_that_dies_at_any_write_of_a_ledger_costs_no_pod_its_slot(
+    crash_everywhere: Callable[..., None],
+) -> None:
+    crash_everywhere(Reservation, joined=("PUT placementledgers", "PATCH placementledgers"))
