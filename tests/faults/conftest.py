@@ -18,7 +18,7 @@ def crash_everywhere(
     count: Callable[[int, int], int],
     record_property: Callable[[str, object], None],
 ) -> Callable[..., None]:
-    """Play a story once for each crash point: for the first, a middle and the last write, or for every one."""
+    """Play a story once for each crash point: at every write or, in `make test`, at three of them."""
 
     def play(story: type[Story], *, joined: tuple[str, ...] = ()) -> None:
         found = enumerate_crashes(

@@ -21,8 +21,8 @@ MEMBERS = tuple(f"member-{index}" for index in range(SIZE))
 class GangBind(Story):
     """Three nodes for one pod each, a gang of three, and a single pod that would take one of them.
 
-    Where part of the gang is bound when the scheduler dies, the single pod comes before another is started and
-    has the same priority: it is smaller, so the gang must be finished before it is considered.
+    Where part of the gang is bound when the scheduler dies, the single pod comes before another one is started.
+    It has the same priority and is smaller, and still the gang must be finished first.
     """
 
     name = "a gang of three is bound"

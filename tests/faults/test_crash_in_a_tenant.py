@@ -35,8 +35,9 @@ NIGHTLY = {
 
 
 class CreatedAndDeleted(Story):
-    """A tenant of every common kind of object is created and deleted. The command ends by itself, so its quiet
-    window is the same command once more, which writes nothing.
+    """A tenant with every common kind of object is created and deleted.
+
+    The command ends by itself, so its quiet window is the same command once more, which writes nothing.
     """
 
     name = "a tenant is created and deleted"
@@ -85,10 +86,14 @@ class CreatedAndDeleted(Story):
             with log.open("wb") as said:
                 self.command = start_command(*words, stdout=said.fileno(), stderr=said.fileno())
             code = self.until(self._ended, f"tenant {verb} to end")[0]
-            if died == self.died:
-                assert code == 0, log.read_text()
-                return
-            assert code in (0, -signal.SIGKILL), log.read_text()
+            if died != self.died:
+                assert code == -signal.SIGKILL, log.read_text()
+                continue
+            said = log.read_text()
+            # Killed after its last write, a deletion has nothing left to do, and says so.
+            is_done = self.died and verb == "delete" and "error: there is no tenant 'acme'" in said
+            assert code == 0 or is_done, said
+            return
 
     def _ended(self) -> tuple[int] | None:
         assert self.command is not None

@@ -276,7 +276,7 @@ class FaultProxy:
         return len(opened)
 
     async def landed(self) -> None:
-        """Wait until every write that was passed on is done: what a client that dies has sent lands all the same."""
+        """Wait until every write that was passed on is done: what a client sent lands, even if it dies."""
         await self._landed.wait()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
