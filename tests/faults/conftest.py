@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ def crash_everywhere(
             real_host,
             tmp_path,
             quiet_s=count(1, 4) / 2,
-            choose=list if count(0, 1) else thinned,
+            choose=list if count(0, 1) else partial(thinned, heart=story.heart),
             joined=joined,
         )
         record_property("crash points", found.row())

@@ -10,7 +10,7 @@ import pytest
 
 from support.cluster import Cluster
 from support.crash_points import Dies, Outcome, Story
-from support.scheduler import SchedulerProcess, Shop
+from support.scheduler import SchedulerProcess, shop
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
@@ -21,15 +21,16 @@ MEMBERS = tuple(f"member-{index}" for index in range(SIZE))
 class GangBind(Story):
     """Three nodes for one pod each, a gang of three, and a single pod that would take one of them.
 
-    Where part of the gang is bound when the scheduler dies, the single pod comes before another one is started.
+    Where part of the gang is bound when the scheduler dies, the single pod comes before the next one starts.
     It has the same priority and is smaller, and still the gang must be finished first.
     """
 
     name = "a gang of three is bound"
+    heart = "POST pods/binding"
 
     def __init__(self, cluster: Cluster, kubeconfig: Path, folder: Path, plan: Dies) -> None:
         super().__init__(cluster, kubeconfig, folder, plan)
-        self.shop = Shop(cluster)
+        self.shop = self.ends.enter_context(shop(cluster))
         self.door: SchedulerProcess
         self.rival = False
 
@@ -70,9 +71,6 @@ class GangBind(Story):
     def check(self, moments: list[list[dict[str, Any]]]) -> None:
         leaving = [one for pods in moments for one in pods if "deletionTimestamp" in one["metadata"]]
         assert leaving == [], "a bare pod was deleted"
-
-    def close(self) -> None:
-        self.shop.close()
 
     def _is_bound(self) -> bool:
         nodes = self.shop.nodes_of()

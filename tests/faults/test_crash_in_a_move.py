@@ -11,12 +11,11 @@ import pytest
 
 from fairlead.feed.marks_map import MARKS_MAP
 from fairlead.kube.resources import known
-from support.admission import SLOT, TIER, Tiered
-from support.balancer import Balancer
+from support.admission import SLOT, TIER
 from support.cluster import Cluster
 from support.crash_points import Dies, Outcome, Story
 from support.door import DoorProcess
-from support.rebalancing import PACE, Rebalanced
+from support.rebalancing import PACE, rebalanced
 from support.workloads import is_ready
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -30,12 +29,12 @@ class Move(Story):
     """
 
     name = "a tier is marked, a pod moved"
+    heart = "POST pods/eviction"
 
     def __init__(self, cluster: Cluster, kubeconfig: Path, folder: Path, plan: Dies) -> None:
         super().__init__(cluster, kubeconfig, folder, plan)
-        self.balancer = Balancer()
-        self.corner = Tiered(cluster, self.balancer)
-        self.own = Rebalanced(self.corner, folder)
+        self.own = self.ends.enter_context(rebalanced(cluster, folder))
+        self.corner = self.own.corner
         self.door: DoorProcess | None = None
 
     def prepare(self) -> None:
@@ -80,11 +79,6 @@ class Move(Story):
             there = [one for one in pods if "deletionTimestamp" not in one["metadata"] and is_ready(one)]
             both |= len(there) == 2
             assert not both or there, "both pods were away at once"
-
-    def close(self) -> None:
-        self.own.close()
-        self.corner.close()
-        self.balancer.__exit__()
 
     def _marks(self) -> dict[str, Any]:
         path = known("ConfigMap").path(self.corner.system, MARKS_MAP)

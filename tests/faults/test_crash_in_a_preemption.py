@@ -10,7 +10,7 @@ import pytest
 
 from support.cluster import Cluster
 from support.crash_points import Dies, Outcome, Story
-from support.scheduler import SchedulerProcess, Shop
+from support.scheduler import SchedulerProcess, shop
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
@@ -24,10 +24,11 @@ class Preemption(Story):
     """
 
     name = "a gang preempts a gang"
+    heart = "POST pods/eviction"
 
     def __init__(self, cluster: Cluster, kubeconfig: Path, folder: Path, plan: Dies) -> None:
         super().__init__(cluster, kubeconfig, folder, plan)
-        self.shop = Shop(cluster)
+        self.shop = self.ends.enter_context(shop(cluster))
         self.door: SchedulerProcess
         self.victims: set[str] = set()
 
@@ -70,9 +71,6 @@ class Preemption(Story):
             low = [one for one in pods if "pod-group" in _annotations(one, "low")]
             fresh = [one for one in low if one["metadata"]["uid"] not in self.victims]
             assert not any(one["spec"].get("nodeName") for one in fresh), "part of the gang came back"
-
-    def close(self) -> None:
-        self.shop.close()
 
     def _there(self) -> list[dict[str, Any]]:
         items = self.cluster.list("Pod")["items"]

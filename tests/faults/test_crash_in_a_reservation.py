@@ -10,8 +10,7 @@ import pytest
 
 from fairlead.policy.names import LEDGERS, TOKEN_ANNOTATION
 from fairlead.policy.slots.ledger import Ledger
-from support.admission import SLOT, TIER, Tiered, exact
-from support.balancer import Balancer
+from support.admission import SLOT, TIER, exact, tiered
 from support.cluster import Cluster
 from support.crash_points import Dies, Outcome, Story
 from support.workloads import is_ready
@@ -20,26 +19,26 @@ pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 
 class Reservation(Story):
-    """A Deployment grows to three pods, each admitted with the slot that was reserved for it just before.
+    """A Deployment grows to three pods; each is admitted with a slot that was reserved for it just before.
 
-    While there is no webhook, pods are refused: their controller tries again. So a slot that was reserved for a
-    pod that was never made must become another's.
+    While there is no webhook, pods are refused, and their controller tries again. So a slot that was reserved
+    for a pod that was never made must become another's.
     """
 
     name = "slots are reserved, pods created"
+    heart = "PUT placementledgers"
     sizes: ClassVar[tuple[int, ...]] = (1, 2, 3)  # one by one, so that every play has the same writes
 
     def __init__(self, cluster: Cluster, kubeconfig: Path, folder: Path, plan: Dies) -> None:
         super().__init__(cluster, kubeconfig, folder, plan)
-        self.balancer = Balancer()
-        self.corner = Tiered(cluster, self.balancer)
+        self.corner = self.ends.enter_context(tiered(cluster))
         cluster.kubeconfig = kubeconfig
 
     def prepare(self) -> None:
         self.corner.nodes(spot=1, on_demand=1)
 
     def start(self) -> None:
-        self.balancer.ports.clear()
+        self.corner.balancer.ports.clear()
         if self.corner.replicas:
             self.corner.add_replica(*self.corner.arguments)
         else:
@@ -66,10 +65,6 @@ class Reservation(Story):
             "ready": sum(map(is_ready, pods)),
             "ledgers": [[(each.slot, each.tier) for each in one.entries] for one in self._ledgers()],
         }
-
-    def close(self) -> None:
-        self.corner.close()
-        self.balancer.__exit__()
 
     def _ledgers(self) -> list[Ledger]:
         return [Ledger.from_object(one) for one in self.cluster.list(LEDGERS)["items"]]

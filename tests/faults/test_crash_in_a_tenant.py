@@ -41,6 +41,7 @@ class CreatedAndDeleted(Story):
     """
 
     name = "a tenant is created and deleted"
+    heart = "PATCH deployments"
     steady = False
 
     def __init__(self, cluster: Cluster, kubeconfig: Path, folder: Path, plan: Dies) -> None:
@@ -48,6 +49,7 @@ class CreatedAndDeleted(Story):
         self.tenancy = Tenancy(cluster, folder)
         self.tenancy.write_types(objects=[NIGHTLY])
         self.command: Command | None = None
+        self.ends.callback(self.kill)
         self.created: dict[str, Any] = {}
 
     def prepare(self) -> None:
@@ -72,9 +74,6 @@ class CreatedAndDeleted(Story):
     def outcome(self) -> Outcome:
         self.until(lambda: not self.tenancy.objects("acme"), "nothing of the tenant to be left")
         return _without(self.cluster.namespace, self.created)
-
-    def close(self) -> None:
-        self.kill()
 
     def _run(self, *arguments: str) -> None:
         """Run a command to its end; killed, it is run again."""

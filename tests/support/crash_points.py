@@ -19,7 +19,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -147,6 +147,8 @@ class Story(ABC):
     """One play of a story, in a namespace of its own. The door that may die goes through `kubeconfig`."""
 
     name: ClassVar[str]
+    heart: ClassVar[str]
+    """The kind of write that the story is about."""
     steady: ClassVar[bool] = True
     """Whether the door goes on after the story's end, so that it can be seen to write no more."""
 
@@ -156,6 +158,8 @@ class Story(ABC):
         self.folder = folder
         self.plan = plan
         self.died = False
+        self.ends = ExitStack()
+        """What it started, to be ended with it."""
         self._landed: Callable[[], None] = lambda: None
 
     # What a story is
@@ -184,9 +188,6 @@ class Story(ABC):
 
     def check(self, moments: list[list[Manifest]]) -> None:  # noqa: B027 (some have nothing besides)
         """Look at the pods of the namespace, as they were after each change of one."""
-
-    def close(self) -> None:  # noqa: B027 (some leave nothing)
-        """End what it started."""
 
     # What it has
 
@@ -286,10 +287,11 @@ def points_of(writes: list[str]) -> list[Point]:
     return found
 
 
-def thinned(points: list[Point]) -> list[Point]:
-    """Both sides of the first, of a middle and of the last write."""
-    last = len(points) // 2 - 1
-    return [points[2 * write + side] for write in sorted({0, last // 2, last}) for side in (0, 1)]
+def thinned(points: list[Point], heart: str) -> list[Point]:
+    """Both sides of the first write, of the middle one of this kind and of the last."""
+    of_kind = [index for index, point in enumerate(points) if point.kind == heart and point.side == "before"]
+    chosen = {0, of_kind[len(of_kind) // 2], len(points) - 2}
+    return [points[index + side] for index in sorted(chosen) for side in (0, 1)]
 
 
 def _play(
@@ -300,10 +302,8 @@ def _play(
     cluster = Cluster(host)
     try:
         played = story(cluster, proxy.kubeconfig, folder, plan)
-        try:
+        with played.ends:
             return played.play(proxy.landed, quiet_s), plan
-        finally:
-            played.close()
     finally:
         cluster.close()
 
