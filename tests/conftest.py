@@ -42,6 +42,7 @@ LONGEST = (
     "tests/rebalance/test_on_a_cluster.py",
     "tests/deploy/",
     "tests/engine/differential/",
+    "tests/faults/",
 )
 
 

@@ -21,14 +21,14 @@ def crash_everywhere(
 ) -> Callable[..., None]:
     """Play a story once for each crash point: at every write or, in `make test`, at three of them."""
 
-    def play(story: type[Story], *, joined: tuple[str, ...] = ()) -> None:
+    def play(story: type[Story], *, varying: tuple[str, ...] = ()) -> None:
         found = enumerate_crashes(
             story,
             real_host,
             tmp_path,
             quiet_s=count(1, 4) / 2,
             choose=list if count(0, 1) else partial(thinned, heart=story.heart),
-            joined=joined,
+            varying=varying,
         )
         record_property("crash points", found.row())
 

@@ -99,4 +99,4 @@ def _held(cluster: Cluster, name: str) -> str:
 def test_a_scheduler_that_dies_at_any_write_of_a_gang_s_bind_leaves_it_whole(
     crash_everywhere: Callable[..., None],
 ) -> None:
-    crash_everywhere(GangBind, joined=("POST events",))
+    crash_everywhere(GangBind, varying=("POST events",))

@@ -90,4 +90,5 @@ class Move(Story):
 def test_a_rebalancer_that_dies_at_any_write_of_a_move_ends_with_the_same_split(
     crash_everywhere: Callable[..., None],
 ) -> None:
-    crash_everywhere(Move)
+    # A replacement may be admitted before the webhook knows of the mark: then it is deleted, too.
+    crash_everywhere(Move, varying=("DELETE pods", "PATCH configmaps", "POST events"))

@@ -104,4 +104,4 @@ def _conditions(one: dict[str, Any]) -> tuple[tuple[str, str, str], ...]:
 def test_a_scheduler_that_dies_at_any_write_of_a_preemption_leaves_both_gangs_whole(
     crash_everywhere: Callable[..., None],
 ) -> None:
-    crash_everywhere(Preemption, joined=("POST events", "PATCH pods/status"))
+    crash_everywhere(Preemption, varying=("POST events", "PATCH pods/status"))

@@ -86,4 +86,4 @@ class ReservedAndFreed(Reservation):
 def test_a_webhook_that_dies_at_any_write_of_a_ledger_costs_no_pod_its_slot(
     crash_everywhere: Callable[..., None], count: Callable[[int, int], int]
 ) -> None:
-    crash_everywhere(ReservedAndFreed if count(0, 1) else Reservation, joined=("PUT placementledgers",))
+    crash_everywhere(ReservedAndFreed if count(0, 1) else Reservation, varying=("PUT placementledgers",))
