@@ -46,6 +46,11 @@ check: setup ## ruff, mypy strict, import-linter, fast tests
 	@$(BIN)/lint-imports --no-logo
 	@$(PYTEST) -q -m "not real and not slow" $(ARGS)
 
+.PHONY: test-faults
+test-faults: setup ## components that die at every single write, on the real control plane; prints how many there were
+	@$(BIN)/python -m fairlead.rig.build
+	@FAIRLEAD_COUNTS=verify $(PYTEST) -q tests/faults $(ARGS)
+
 .PHONY: verify
 verify: setup ## the full counts and sizes, and the benchmarks; prints one table (ARGS="engine kubernetes-1.37" for some)
 	@$(BIN)/python -m fairlead.rig.build
