@@ -88,7 +88,7 @@ def _run(python: Path, folder: Path, workers: str) -> Outcome:
     _checked(python, "-m", "venv", "--without-pip", folder)
     own = folder / "bin" / "python"
     install = ("--python", own, "install", "--quiet", "--disable-pip-version-check")
-    _checked(Path(sys.executable), "-m", "pip", *install, "-c", "constraints.txt", "-e", ".[dev]")
+    _checked(Path(sys.executable), "-m", "pip", *install, "-c", "constraints.txt", "-e", ".[dev,docs]")
     began = time.monotonic()
     tests = subprocess.run(
         [

@@ -139,9 +139,20 @@ async def test_what_is_no_answer_leaves_the_outcome_unknown(answer: bytes) -> No
 
 
 async def test_silence_ends_with_the_timeout_and_the_connection() -> None:
-    async with express(says()) as own:
+    ended = asyncio.Event()
+
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await request(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        await request(reader)
+        assert await reader.read() == b""
+        ended.set()
+
+    async with express(handler) as own:
+        await post(own)  # from here on there is a connection, which may take a busy machine longer than that
         with pytest.raises(Unreachable, match=r"no answer in 0\.05 s"):
             await post(own, timeout_s=0.05)
+        await ended.wait()
 
 
 async def test_a_refused_check_sends_nothing_and_keeps_the_connection() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from support.cluster import Cluster
 from support.manifests import budget, scheduled_pod
 from support.moments import recording
+from support.versions import before_preemption
 from support.workloads import condition, is_ready, on_own_nodes
 
 
@@ -98,8 +99,10 @@ def test_no_pod_leaves_for_its_equal_or_for_one_that_never_preempts(cluster: Clu
     add(cluster, "patient", patient[10])
 
     assert "No preemption victims found for incoming pod" in refused(cluster, "equal")
-    never = "no new claims to deallocate, preemption: not eligible due to preemptionPolicy=Never."
-    assert refused(cluster, "patient").endswith(never)
+    never = (
+        before_preemption(cluster.host.kubernetes) + "preemption: not eligible due to preemptionPolicy=Never."
+    )
+    assert refused(cluster, "patient").endswith(f" Insufficient cpu. {never}")
     assert "deletionTimestamp" not in cluster.get("Pod", "first")["metadata"]
     cluster.delete("Pod", "first")
     assert bound(cluster, "patient") == node

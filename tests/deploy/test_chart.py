@@ -6,6 +6,7 @@ import json
 import re
 import tarfile
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -172,10 +173,13 @@ class TestTheObjects:
             wanted |= keyed(yaml.safe_load_all((DEPLOY / "configuration.yaml").read_text()))
         assert by_chart(values) == by_command(values) == wanted
 
-    @settings(max_examples=40, deadline=None, derandomize=True)
-    @given(given_values(), st.sampled_from(["fairlead-system", "placing"]))
-    def test_chart_and_command_make_the_same_of_any_values(self, values: Obj, namespace: str) -> None:
-        assert by_chart(values, namespace) == by_command(values, namespace)
+    def test_chart_and_command_make_the_same_of_any_values(self, count: Callable[[int, int], int]) -> None:
+        @settings(max_examples=count(15, 150), deadline=None)
+        @given(given_values(), st.sampled_from(["fairlead-system", "placing"]))
+        def check(values: Obj, namespace: str) -> None:
+            assert by_chart(values, namespace) == by_command(values, namespace)
+
+        check()
 
     def test_a_packaged_chart_makes_the_same_without_the_repository(self, tmp_path: Path) -> None:
         helm("package", CHART, "-d", tmp_path)

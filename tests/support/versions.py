@@ -26,6 +26,11 @@ def stateful_set_rolling_update(kubernetes: str) -> dict[str, int]:
     return {"partition": 0} | ({"maxUnavailable": 1} if kubernetes == "1.37" else {})
 
 
+def before_preemption(kubernetes: str) -> str:
+    """What the plugin for dynamic resources says of a pod without claims: since 1.37 it only logs it."""
+    return "" if kubernetes == "1.37" else "no new claims to deallocate, "
+
+
 def as_served(manifest: str) -> str:
     """A manifest written for the default version, with PodGroups of the version that is served."""
     return manifest.replace(_POD_GROUPS[build.DEFAULT], POD_GROUPS or "")

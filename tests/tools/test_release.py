@@ -19,7 +19,7 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from tools.release import ROOT, ReleaseError, program
+from tools.release import ROOT, ReleaseError, require
 from tools.release.__main__ import checksums
 from tools.release.archive import normalised, write_tar
 from tools.release.bom import bill_of_materials
@@ -204,12 +204,17 @@ class TestDebiansPackages:
             "python3.11-minimal",
         ]
 
-    def test_a_program_that_is_missing_is_named_with_how_to_install_it(
+    def test_programs_that_are_missing_are_all_named_with_how_to_install_them(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
-        with pytest.raises(ReleaseError, match="apt-get install mmdebstrap"):
-            program("mmdebstrap")
+        there = shutil.which
+        monkeypatch.setattr(
+            shutil, "which", lambda name, **given: there(name, **given) if name == "env" else None
+        )
+        with pytest.raises(
+            ReleaseError, match=r"^not installed: mmdebstrap, umoci; .* install mmdebstrap umoci$"
+        ):
+            require("env", "mmdebstrap", "umoci")
 
 
 @pytest.fixture

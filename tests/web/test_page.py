@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from urllib.parse import quote
 
 import pytest
+import pytest_asyncio
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser
 
@@ -16,7 +17,8 @@ from support.cluster import Cluster, Host
 from support.policies import add_policy, plain_policy, serve_policies
 from support.scheduler import Shop
 
-pytestmark = pytest.mark.slow
+# One event loop, because the browser that all tests share belongs to the loop that started it.
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
 SERIOUS = ("serious", "critical")
 FIRST_LOAD = 1_000_000
@@ -62,15 +64,19 @@ class Scene:
         self.shop.deployment("web", 2, cpu="500m")
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    """Tests have contexts of their own in it, each like a browser that was never used before."""
+    async with chromium() as found:
+        yield found
+
+
 @asynccontextmanager
-async def scene_on(cluster: Cluster) -> AsyncIterator[Scene]:
+async def scene_on(cluster: Cluster, browser: Browser) -> AsyncIterator[Scene]:
     shop = Shop(cluster)
     try:
         await asyncio.to_thread(serve_policies, cluster)
-        async with (
-            chromium() as browser,
-            dashboard(cluster.kubeconfig, schedulerNames=[shop.scheduler]) as board,
-        ):
+        async with dashboard(cluster.kubeconfig, schedulerNames=[shop.scheduler]) as board:
             found = Scene(cluster, shop, board, browser)
             await asyncio.to_thread(found.fill)
             yield found
@@ -78,18 +84,18 @@ async def scene_on(cluster: Cluster) -> AsyncIterator[Scene]:
         await asyncio.to_thread(shop.close)
 
 
-@pytest.fixture
-async def anywhere(cluster: Cluster) -> AsyncIterator[Scene]:
+@pytest_asyncio.fixture(loop_scope="module")
+async def anywhere(cluster: Cluster, browser: Browser) -> AsyncIterator[Scene]:
     """On each kind of cluster in turn."""
-    async with scene_on(cluster) as found:
+    async with scene_on(cluster, browser) as found:
         yield found
 
 
-@pytest.fixture
-async def scene(embedded_host: Host) -> AsyncIterator[Scene]:
+@pytest_asyncio.fixture(loop_scope="module")
+async def scene(embedded_host: Host, browser: Browser) -> AsyncIterator[Scene]:
     cluster = Cluster(embedded_host)
     try:
-        async with scene_on(cluster) as found:
+        async with scene_on(cluster, browser) as found:
             yield found
     finally:
         await asyncio.to_thread(cluster.close)

@@ -13,18 +13,18 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-__all__ = ["ROOT", "ReleaseError", "program", "run"]
+__all__ = ["ROOT", "ReleaseError", "program", "require", "run"]
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Where a program comes from, for the line that says it is missing.
-_INSTALL = {
-    "mmdebstrap": "apt-get install mmdebstrap",
-    "umoci": "apt-get install umoci",
-    "dpkg-deb": "apt-get install dpkg",
-    "git": "apt-get install git",
-    "chroot": "apt-get install coreutils",
-    "env": "apt-get install coreutils",
+# The Debian package that has a program, for the line that says it is missing.
+_PACKAGES = {
+    "mmdebstrap": "mmdebstrap",
+    "umoci": "umoci",
+    "dpkg-deb": "dpkg",
+    "git": "git",
+    "chroot": "coreutils",
+    "env": "coreutils",
 }
 
 
@@ -34,10 +34,16 @@ class ReleaseError(Exception):
 
 def program(name: str) -> str:
     """The path of a program, or how to get it."""
-    found = shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+    found = _which(name)
     if found is None:
-        raise ReleaseError(f"{name} is not installed; install it with: {_INSTALL[name]}")
+        raise _missing([name])
     return found
+
+
+def require(*names: str) -> None:
+    """Refuse to go on where any of these programs is missing; all that are missing are named at once."""
+    if missing := [name for name in names if _which(name) is None]:
+        raise _missing(missing)
 
 
 def run(
@@ -52,3 +58,12 @@ def run(
         said = " ".join((done.stderr or done.stdout).decode(errors="replace").split())
         raise ReleaseError(f"{Path(words[0]).name} failed ({done.returncode}): {said[-800:]}")
     return done.stdout.decode()
+
+
+def _which(name: str) -> str | None:
+    return shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+
+
+def _missing(names: Sequence[str]) -> ReleaseError:
+    packages = " ".join(dict.fromkeys(_PACKAGES[name] for name in names))
+    return ReleaseError(f"not installed: {', '.join(names)}; install with: apt-get install {packages}")

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from tools.release import ROOT, ReleaseError, program, source
+from tools.release import ROOT, ReleaseError, require, source
 from tools.release.bom import bill_of_materials
 from tools.release.debian import build_root, download, kept
 from tools.release.image import architecture, install, normalise, pack
@@ -54,8 +54,7 @@ def main() -> int:
 
 def build(target: Path, keep: Path | None) -> list[Path]:
     """Build everything into `target`, which is emptied; the files, checksums last."""
-    for name in ("git", "mmdebstrap", "umoci", "dpkg-deb"):
-        program(name)  # what is missing is said before minutes are spent
+    require("git", "mmdebstrap", "umoci", "dpkg-deb")  # what is missing is said before minutes are spent
     if os.getuid() != 0:
         raise ReleaseError("the image's root is made as root, for the owners of its files; run this as root")
     os.umask(0o022)  # modes must not depend on the user's
