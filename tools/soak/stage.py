@@ -178,7 +178,7 @@ class Stage:
         door = self.doors[name]
         assert door.program is not None
         deadline = time.monotonic() + 120
-        while '"synced"' not in door.program.log.read_text():
+        while not any(f'"{said}"' in door.program.log.read_text() for said in ("synced", "standing_by")):
             if door.program.exit_code() is not None or time.monotonic() > deadline:
                 raise RigError(f"{name} did not get ready: {door.program.tail()}")
             time.sleep(0.1)
