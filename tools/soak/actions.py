@@ -1,7 +1,8 @@
 """What a soak does, drawn from its seed alone: the same seed gives the same actions, whatever comes of them.
 
-A run is a row of cycles: a storm of load and faults, then a quiet point. Times count from a cycle's start. The
-drawing keeps a picture of its own of what exists (`Drawn`), never the cluster's, so that it can be replayed.
+A run is a row of cycles: a storm of load and faults, then a quiet point. Times count from a cycle's start.
+The drawing keeps a picture of its own of what exists (`Drawn`), never the cluster's, so that it can be
+replayed.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ NAMESPACE = "soak"
 STORM_S = 60.0
 
 FLEET = {"f-spot": 4, "f-safe": 4, "k-spot": 2, "k-safe": 2, "x": 3}
-"""Nodes by pool. Pods of Fairlead's scheduler use f and x, those of kube-scheduler k, so neither takes the other's room."""
+"""Nodes by pool. Pods of Fairlead's scheduler use f and x, those of kube-scheduler k: they share no room."""
 NODE_CPU = 8
 
 SCHEDULERS = ("scheduler-a", "scheduler-b")
@@ -114,12 +115,12 @@ _SHAPES = {
     "exclusive": ("x", (500,), (1, 1)),
     "guest": ("x", (250,), (1, 2)),
     # More than there is, and what pushes it aside: both leave before a quiet point.
-    "filler": ("f", (1000, 2000), (20, 45)),
+    "filler": ("f", (1000, 2000), (30, 45)),
     "urgent": ("f", (2000, 6000), (1, 3)),
     "urgentgang": ("f", (3000, 5000), (2, 4)),
 }
 _KINDS = tuple(_SHAPES)
-_WEIGHTS = (10, 10, 8, 6, 3, 4, 2, 2, 2, 3, 2)
+_WEIGHTS = (10, 10, 8, 6, 3, 4, 2, 2, 5, 5, 4)
 _PASSING = ("filler", "urgent", "urgentgang")
 
 
@@ -265,7 +266,7 @@ FAULTS: dict[str, int] = {
     "restart_apiserver": 1,
     "remove_chosen_node": 3,
 }
-"""The list, with how often each is drawn. The leader is found when it is to be killed: a seed does not know it."""
+"""The list, with how often each is drawn. Which scheduler leads is known only when it is to be killed."""
 
 FOR_A_WHILE = (
     "bind_conflict",

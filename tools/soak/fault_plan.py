@@ -1,8 +1,8 @@
 """What a door's proxy does with requests and watches while a fault lasts (the proxy is the tests' own).
 
-Subtle: a network loses whole connections, never single events. So a watch that lost events, or stood still, is
-broken when its fault is over, and the next watch of what lost events is told to list again: what a component
-sees is wrong for as long as the fault lasts, and no longer. `lied` remembers when that was.
+Subtle: a network loses whole connections, never single events. So a watch that lost events, or stood still,
+is broken when its fault is over, and the next watch of what lost events is told to list again: what a
+component sees is wrong for as long as the fault lasts, and no longer. `lied` remembers when that was.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 
-from support.balancer import Balancer  # noqa: E402
-from support.faults import (  # noqa: E402 (the tests are not on the path before)
+from support.balancer import Balancer
+from support.faults import (
     Answer,
     Cut,
     Delay,
@@ -26,8 +26,8 @@ from support.faults import (  # noqa: E402 (the tests are not on the path before
     ErrorFrame,
     Faithful,
     FaultProxy,
-    Freeze,
     FrameFault,
+    Freeze,
     Hold,
     LoseReply,
     LoseRequest,

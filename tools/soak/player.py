@@ -1,7 +1,7 @@
 """Does what was drawn: load through the API, faults to proxies and processes.
 
-Subtle: an action may find the API server away, or what it is about gone (when a history is replayed in part). It is
-tried again for a while, and then left out: the cluster of a replay is what it is.
+Subtle: an action may find the API server away, or what it is about gone (when a history is replayed in
+part). It is tried again for a while, and then left out: the cluster of a replay is what it is.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import aiohttp
@@ -248,10 +249,8 @@ def manifests(what: dict[str, Any]) -> list[tuple[str, Manifest]]:
 
 
 def _signal(pid: int, number: signal.Signals) -> None:
-    try:
+    with suppress(ProcessLookupError):  # it was killed meanwhile
         os.kill(pid, number)
-    except ProcessLookupError:
-        pass  # it was killed meanwhile
 
 
 def _deployment(name: str) -> str:

@@ -19,12 +19,21 @@ _COLOURS = {
     "rebalancer": "#cf222e",
 }
 _STYLE = """
-body{font:14px/1.5 system-ui,sans-serif;max-width:1160px;margin:2rem auto;padding:0 1rem;color:#1f2328;background:#fff}
-table{border-collapse:collapse;margin:.5rem 0}td,th{padding:.15rem .8rem .15rem 0;text-align:left;vertical-align:top}
-td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}svg{display:block;margin:.5rem 0}
-svg text{font:11px system-ui,sans-serif;fill:#59636e}.bad{color:#b31d28;font-weight:600}.good{color:#1a7f37;font-weight:600}
+body{font:14px/1.5 system-ui,sans-serif;max-width:1160px;margin:2rem auto;padding:0 1rem}
+body{color:#1f2328;background:#fff}
+table{border-collapse:collapse;margin:.5rem 0}
+td,th{padding:.15rem .8rem .15rem 0;text-align:left;vertical-align:top}
+td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}
+svg{display:block;margin:.5rem 0}
+svg text{font:11px system-ui,sans-serif;fill:#59636e}
+.bad{color:#b31d28;font-weight:600}
+.good{color:#1a7f37;font-weight:600}
 pre{background:#f6f8fa;padding:.6rem;overflow:auto;font-size:12px}
-@media(prefers-color-scheme:dark){body{background:#0d1117;color:#e6edf3}svg text{fill:#9198a1}pre{background:#161b22}}
+@media(prefers-color-scheme:dark){
+body{background:#0d1117;color:#e6edf3}
+svg text{fill:#9198a1}
+pre{background:#161b22}
+}
 """
 
 
@@ -38,7 +47,7 @@ def page(result: Result) -> str:
     )
     parts = [
         f"<h1>Soak, seed {seed}</h1>",
-        f"<p>{result.lasted_s / 60:.1f} minutes, {result.cycles} cycles of load and faults with a quiet point after each.</p>",
+        f"<p>{result.lasted_s / 60:.1f} minutes, {result.cycles} cycles, each with a quiet point.</p>",
         verdict,
         _violations(result),
         "<h2>When</h2>",
@@ -93,7 +102,8 @@ def _timeline(result: Result) -> str:
         colour = _COLOURS.get(what.get("door", ""), "#57606a")
         said = escape(f"{line['t']:.0f} s {line['do']} {what}")
         drawn.append(
-            f'<rect x="{x(line["t"]):.1f}" y="{y}" width="{wide:.1f}" height="12" fill="{colour}" opacity=".75"><title>{said}</title></rect>'
+            f'<rect x="{x(line["t"]):.1f}" y="{y}" width="{wide:.1f}" height="12" fill="{colour}" '
+            f'opacity=".75"><title>{said}</title></rect>'
         )
     pause = None
     for line in result.lines:
@@ -102,13 +112,15 @@ def _timeline(result: Result) -> str:
         if line["kind"] == "storm" and pause is not None:
             y = 18 * rows.index("quiet") + 4
             drawn.append(
-                f'<rect x="{x(pause):.1f}" y="{y}" width="{x(line["t"]) - x(pause):.1f}" height="12" fill="#1a7f37" opacity=".4"/>'
+                f'<rect x="{x(pause):.1f}" y="{y}" width="{x(line["t"]) - x(pause):.1f}" height="12" '
+                'fill="#1a7f37" opacity=".4"/>'
             )
         if line["kind"] == "violation":
             y = 18 * rows.index("violation") + 10
             said = escape(f"{line['t']:.0f} s {line['invariant']}: {line['subject']}")
             drawn.append(
-                f'<circle cx="{x(line["t"]):.1f}" cy="{y}" r="5" fill="#cf222e"><title>{said}</title></circle>'
+                f'<circle cx="{x(line["t"]):.1f}" cy="{y}" r="5" fill="#cf222e">'
+                f"<title>{said}</title></circle>"
             )
     return _svg(height, [*drawn, *_axis(result, height)])
 
@@ -147,14 +159,25 @@ def _chart(result: Result, curves: Sequence[tuple[str, str, list[tuple[float, fl
 
 def _slopes(result: Result) -> str:
     rows = "".join(
-        f'<tr><td>{escape(one.door)}</td><td class="n">{one.lived_s:.0f} s</td><td class="n">{one.rss_mib:.1f}</td>'
-        f'<td class="n">{one.mib_per_hour:.1f}</td><td class="n">{one.fds}</td><td class="n">{one.fds_per_hour:.1f}</td>'
+        f"<tr><td>{escape(one.door)}</td>{_numbers(one)}"
         f"<td>{'grows' if one.grows else '' if one.judged else 'too short to judge'}</td></tr>"
         for one in result.slopes
     )
     head = "".join(f'<th class="n">{name}</th>' for name in ("lived", "MiB", "MiB/h", "fds", "fds/h"))
     limits = f"{vitals.MOST_MIB_PER_HOUR:g} MiB/h and {vitals.MOST_FDS_PER_HOUR:g} fds/h"
-    return f"<table><tr><th>process</th>{head}<th></th></tr>{rows}</table><p>Slopes of the second half of each process; limits {limits}.</p>"
+    said = f"<p>Slopes at the quiet points of each process's second half; limits {limits}.</p>"
+    return f"<table><tr><th>process</th>{head}<th></th></tr>{rows}</table>{said}"
+
+
+def _numbers(one: vitals.Slope) -> str:
+    shown = (
+        f"{one.lived_s:.0f} s",
+        f"{one.rss_mib:.1f}",
+        f"{one.mib_per_hour:.1f}",
+        one.fds,
+        f"{one.fds_per_hour:.1f}",
+    )
+    return "".join(f'<td class="n">{value}</td>' for value in shown)
 
 
 def _counts(result: Result) -> str:

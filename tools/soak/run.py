@@ -1,7 +1,7 @@
 """One soak from its first action to its last: storms and quiet points in turn, watched all the time.
 
-Everything that happens is a line of the log, with the seconds since the run began: what was done (enough to replay
-it), faults, samples, and what the observer found.
+Everything that happens is a line of the log, with the seconds since the run began: what was done (enough to
+replay it), faults, samples, and what the observer found.
 """
 
 from __future__ import annotations
@@ -200,6 +200,7 @@ class _Run:
         changed_at = self._observer.changed_at
         await asyncio.sleep(WATCHED_S)
         self._look()
+        self._sample(at_rest=True)
         if self._observer.changed_at == changed_at:
             late = [write for write in self._observer.writes if write.received_at > began]
             for write in late:
@@ -270,22 +271,20 @@ class _Run:
 
     async def _sampling(self) -> None:
         while True:
-            for name in self._stage.doors:
-                program = self._stage.program(name)
-                found = (
-                    vitals.sample(self._since(time.time()), name, program.pid)
-                    if program is not None
-                    else None
-                )
-                if found is not None:
-                    self._result.samples.append(found)
-                    self._say(
-                        "sample", door=name, pid=found.pid, rss_mib=round(found.rss_mib, 1), fds=found.fds
-                    )
+            self._sample()
             pods = self._observer.pods.values()
             pending = sum(not one["spec"].get("nodeName") for one in pods)
             self._say("pods", pods=len(pods), pending=pending)
             await asyncio.sleep(_SAMPLE_S)
+
+    def _sample(self, *, at_rest: bool = False) -> None:
+        at = self._since(time.time())
+        for name in self._stage.doors:
+            program = self._stage.program(name)
+            found = vitals.sample(at, name, program.pid, at_rest=at_rest) if program is not None else None
+            if found is not None:
+                self._result.samples.append(found)
+                self._say("sample", door=name, pid=found.pid, rss_mib=round(found.rss_mib, 1), fds=found.fds)
 
     def _was_stale(self, user: str, at: float) -> bool:
         door = self._stage.doors.get(user.removeprefix("soak-"))

@@ -1,7 +1,8 @@
 """A shorter history that ends in the same violation, found by leaving out actions and playing what is left.
 
-Each try is a run of its own and takes minutes, so there are only as many as were asked for: halves first, then
-quarters, and so on. What comes before a quiet point (opening nodes, taking away what is too much) is never left out.
+Each try is a run of its own and takes minutes, so there are only as many as were asked for: halves first,
+then quarters, and so on. What comes before a quiet point (opening nodes, taking away what is too much) is
+never left out.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The cluster of a soak and Fairlead's components on it, each as a process behind a fault proxy of its own.
 
-Each component is a user of its own, so that the audit log tells their writes apart. Everything ends with this process.
+Each component is a user of its own, so that the audit log tells their writes apart. Everything ends with
+this process.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Memory and file descriptors of processes, and whether they grow.
 
-The slope is that of a line through the samples of a process's second half, by least squares: what a process takes
-while it starts is no leak.
+The slope is that of a line, by least squares, through the samples of a process's second half that were
+taken at quiet points: what a process takes while it starts is no leak, nor are connections that are in use.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-JUDGED_S = 300.0
-"""A slope over less than this, in the second half, says nothing: it is printed, and not judged."""
+JUDGED_S = 240.0
+"""A slope over less than this says nothing: it is printed, and not judged."""
 MOST_MIB_PER_HOUR = 60.0
 MOST_FDS_PER_HOUR = 30.0
 
@@ -25,6 +25,8 @@ class Sample:
     pid: int
     rss_mib: float
     fds: int
+    at_rest: bool = False
+    """Whether it was taken at a quiet point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,8 @@ class Slope:
     door: str
     pid: int
     lived_s: float
+    over_s: float
+    """From the first sample of the line to the last."""
     rss_mib: float
     mib_per_hour: float
     fds: int
@@ -42,7 +46,7 @@ class Slope:
     @property
     def judged(self) -> bool:
         """Whether it lived long enough to be judged."""
-        return self.lived_s / 2 >= JUDGED_S
+        return self.over_s >= JUDGED_S
 
     @property
     def grows(self) -> bool:
@@ -52,16 +56,17 @@ class Slope:
         )
 
 
-def sample(at: float, door: str, pid: int, proc: Path = Path("/proc")) -> Sample | None:
+def sample(at: float, door: str, pid: int, *, at_rest: bool = False) -> Sample | None:
     """What a process takes now; None when it has ended."""
+    proc = Path("/proc") / str(pid)
     try:
-        status = (proc / str(pid) / "status").read_text()
-        fds = sum(1 for _ in (proc / str(pid) / "fd").iterdir())
+        status = (proc / "status").read_text()
+        fds = sum(1 for _ in (proc / "fd").iterdir())
     except OSError:
         return None
     for line in status.splitlines():
         if line.startswith("VmRSS:"):
-            return Sample(at, door, pid, int(line.split()[1]) / 1024, fds)
+            return Sample(at, door, pid, int(line.split()[1]) / 1024, fds, at_rest)
     return None  # it has ended, and waits for its parent
 
 
@@ -73,13 +78,14 @@ def slopes(samples: Sequence[Sample]) -> list[Slope]:
     found = []
     for (door, pid), own in sorted(by_process.items(), key=lambda item: (item[0][0], item[1][0].at)):
         lived_s = own[-1].at - own[0].at
-        half = [one for one in own if one.at >= own[0].at + lived_s / 2]
+        half = [one for one in own if one.at_rest and one.at >= own[0].at + lived_s / 2]
         at = [one.at for one in half]
         found.append(
             Slope(
                 door=door,
                 pid=pid,
                 lived_s=lived_s,
+                over_s=at[-1] - at[0] if at else 0.0,
                 rss_mib=own[-1].rss_mib,
                 mib_per_hour=3600 * slope(at, [one.rss_mib for one in half]),
                 fds=own[-1].fds,

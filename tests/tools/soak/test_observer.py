@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tools.soak.observer.audit import Write, read
 from tools.soak.observer.invariants import Observer, Patience
 from tools.soak.observer.quiet import findings

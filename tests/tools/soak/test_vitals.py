@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 
 import pytest
+from tools.soak.vitals import Sample, slopes
 
 from tools.soak import vitals
-from tools.soak.vitals import Sample, slopes
 
 
 def life(mib_per_hour: float, *, lasts_s: int = 1800, start: float = 100.0, fds: int = 20) -> list[Sample]:
     return [
-        Sample(float(at), "scheduler-a", 1, start + mib_per_hour * at / 3600, fds)
+        Sample(float(at), "scheduler-a", 1, start + mib_per_hour * at / 3600, fds, at_rest=True)
         for at in range(0, lasts_s, 5)
     ]
 
@@ -40,13 +40,19 @@ def test_a_short_life_is_not_judged():
 
 
 def test_descriptors_that_grow_are_found():
-    samples = [Sample(one.at, one.door, one.pid, 100, 20 + int(one.at / 60)) for one in life(0)]
+    samples = [Sample(one.at, one.door, one.pid, 100, 20 + int(one.at / 60), at_rest=True) for one in life(0)]
     (found,) = slopes(samples)
     assert found.grows
 
 
+def test_what_is_in_use_under_load_is_no_growth():
+    busy = [Sample(one.at + 1, one.door, one.pid, 100 + one.at, 20 + int(one.at)) for one in life(0)]
+    (found,) = slopes(sorted([*life(0), *busy], key=lambda one: one.at))
+    assert not found.grows
+
+
 def test_each_process_has_its_own_slope():
-    again = [Sample(one.at + 2000, one.door, 2, one.rss_mib, one.fds) for one in life(0)]
+    again = [Sample(one.at + 2000, one.door, 2, one.rss_mib, one.fds, at_rest=True) for one in life(0)]
     assert [one.pid for one in slopes([*life(0), *again])] == [1, 2]
 
 

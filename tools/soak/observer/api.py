@@ -38,7 +38,7 @@ class Api:
     async def request(
         self, method: str, path: str, body: Any = None, *, content_type: str = "application/json"
     ) -> tuple[int, Manifest]:
-        """One request: the status and the answer. Raises `aiohttp.ClientError` or `TimeoutError` without one."""
+        """One request: the status and the answer; without one, `aiohttp.ClientError` or `TimeoutError`."""
         data = None if body is None else json.dumps(body)
         headers = {"Content-Type": content_type, "Accept": "application/json"}
         async with self._session.request(method, self._url + path, data=data, headers=headers) as answer:
@@ -46,7 +46,7 @@ class Api:
             return answer.status, json.loads(text) if text.startswith("{") else {"message": text}
 
     async def watch(self, kind: str, path: str, see: See) -> None:
-        """Follow all objects under `path` for ever; what left while the stream was broken is seen as DELETED."""
+        """Follow all objects under `path`; what left while the stream was broken is seen as DELETED."""
         known: dict[str, Manifest] = {}
         while True:
             try:

@@ -1,7 +1,7 @@
-"""What the API server's audit log says of the components' writes: who wrote what, when, and how it was answered.
+"""The components' writes, as the API server's audit log has them: user, object, time and answer.
 
-Subtle: a line is logged when a request is answered. A write was *sent* before `received_at`, which is what counts
-for whether its sender led at that moment; a lease has changed hands by `answered_at`.
+Subtle: a line is logged when a request is answered. A write was *sent* before `received_at`, which is what
+counts for whether its sender led at that moment; a lease has changed hands by `answered_at`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""The invariants that hold at every moment, judged from watches and the audit log. No I/O and no clock in here.
+"""The invariants that hold at every moment, judged from watches and the audit log. No I/O, no clock.
 
-Subtle: "by the state we had seen". Whether a node has room is judged by what the API server knew, which is stricter
-than what is promised; a bind by a component whose own watch was made to lie just then is counted as excused, and
-everything else is a violation. What may be broken for a while (a gang partly bound) is one when it stays.
+Subtle: "by the state we had seen". Whether a node has room is judged by what the API server knew, which is
+stricter than what is promised; a bind by a component whose own watch was made to lie just then is counted
+as excused, and everything else is a violation. What may be broken for a while (a gang partly bound) is one
+when it stays.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ POLICY = "fairlead.dev/policy"
 SLOT = "fairlead.dev/slot"
 
 _ON_THE_WIRE_S = 2.0
-"""For how long after a lease changed hands bytes of the old leader may still land: the proxy holds some that long."""
+"""For how long after a lease changed hands bytes of the old leader may still land: the proxy holds some."""
 _AUDIT_LAG_S = 3.0
 _RECENTLY_S = 10.0
 
@@ -65,8 +66,8 @@ class _Gang:
 class Observer:
     """What is known of the cluster, and the violations found so far.
 
-    `schedulers` and `leaders` name users: those who may evict for room, and for each user the lease without which it
-    may not write. `stale` says whether a user's watches were made to lie around a moment.
+    `leaders` names the lease without which a user may not write about pods. `stale` says whether a
+    user's watches were made to lie around a moment.
     """
 
     def __init__(
@@ -285,7 +286,8 @@ class Observer:
                     if uid in self.pods and _active(self.pods[uid])
                 ]
                 if left:
-                    said = f"{', '.join(sorted(left))} stay, {now - gang.doomed_at:.0f} s after others were evicted"
+                    stay_s = now - gang.doomed_at
+                    said = f"{', '.join(sorted(left))} stay, {stay_s:.0f} s after others were evicted"
                     self._found(now, "a gang is evicted whole", key, said)
                 gang.doomed = frozenset()
 

@@ -1,4 +1,4 @@
-"""Kubernetes quantities as exact numbers, and what a pod requests. Written apart from Fairlead's own on purpose."""
+"""Kubernetes quantities as exact numbers, and what a pod requests: apart from Fairlead's own on purpose."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def quantity(text: str | int) -> Fraction:
 
 
 def requested(pod: Manifest) -> dict[str, Fraction]:
-    """What a pod takes of its node: the larger of its containers together and its largest init container, and a place.
+    """What a pod takes of its node: a place, and its containers together or its largest init container.
 
     The load has neither sidecars nor overhead, so they are not counted here.
     """

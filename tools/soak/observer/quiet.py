@@ -1,7 +1,7 @@
-"""What must hold when load and faults pause and nothing changes any more: all that fits is placed, exactly where it belongs.
+"""What must hold at a quiet point: all that fits is placed, exactly where it belongs.
 
-Subtle: "fits" is judged by a first-fit of this module's own. What it can place, Fairlead must have placed; what it
-cannot place is not held against anybody.
+Subtle: "fits" is judged by a first-fit of this module's own. What it can place, Fairlead must have placed;
+what it cannot place is not held against anybody.
 """
 
 from __future__ import annotations

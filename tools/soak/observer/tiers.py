@@ -1,4 +1,4 @@
-"""How a policy's rule splits N pods over its tiers, computed apart from Fairlead: first mins, then tiers in order."""
+"""How a policy splits N pods over its tiers, computed apart from Fairlead: mins first, then in order."""
 
 from __future__ import annotations
 
