@@ -31,6 +31,7 @@ SETTLE_S = 300.0
 WATCHED_S = 12.0
 _TICK_S = 0.5
 _SAMPLE_S = 5.0
+_SAY_S = 30.0
 
 _WATCHED = {
     "Pod": f"/api/v1/namespaces/{NAMESPACE}/pods",
@@ -185,11 +186,15 @@ class _Run:
         await self._player.over()
         self._say("pause", cycle=cycle)
         deadline = time.time() + SETTLE_S
+        said_at = time.time()
         while (found := self._wrong()) and not self._stopped.is_set():
             if time.time() > deadline:
                 for invariant, subject, message in found:
                     self._observer.add(time.time(), invariant, subject, f"at quiet point {cycle}: {message}")
                 break
+            if time.time() - said_at > _SAY_S:
+                said_at = time.time()
+                self._say("unsettled", findings=[": ".join(one) for one in found])
             await asyncio.sleep(_TICK_S)
         began = time.time()
         self._say(

@@ -22,6 +22,7 @@ TIERS = [
     {"name": "spot", "nodes": {"pool": "spot"}},
     {"name": "safe", "nodes": {"pool": "safe"}, "min": "30%"},
 ]
+EXCLUSIVE = {"fairlead.dev/capacity": "exclusive"}
 
 Manifest = dict[str, Any]
 
@@ -45,9 +46,9 @@ class Cluster:
             },
         )
 
-    def pod(self, name: str, *, cpu: str = "1", owner: str = "", **marks: Any) -> None:
-        annotations = {key.replace("__", "/").replace("_", "-"): str(value) for key, value in marks.items()}
-        owners = [{"uid": owner, "controller": True}] if owner else []
+    def pod(self, name: str, *, cpu: str = "1", marks: dict[str, str] | None = None, **more: Any) -> None:
+        """A pod; `more` are annotations of gangs and priorities, `marks` any others."""
+        annotations = {key.replace("_", "-"): str(value) for key, value in more.items()} | (marks or {})
         self.pods[name] = {
             "metadata": {
                 "name": name,
@@ -55,7 +56,6 @@ class Cluster:
                 "uid": f"uid-{name}",
                 "annotations": annotations,
                 "labels": {"app": name.partition("-")[0]},
-                "ownerReferences": owners,
             },
             "spec": {"schedulerName": "fairlead", "containers": [{"resources": {"requests": {"cpu": cpu}}}]},
             "status": {"phase": "Pending"},
@@ -65,11 +65,6 @@ class Cluster:
     def bind(self, name: str, node: str, by: str = A) -> None:
         self.write("create", "pods/binding", name, by=by, body={"metadata": {"uid": f"uid-{name}"}})
         self.pods[name] = {**self.pods[name], "spec": {**self.pods[name]["spec"], "nodeName": node}}
-        self._see("Pod", self.pods[name])
-
-    def mark(self, name: str, **annotations: Any) -> None:
-        metadata = {**self.pods[name]["metadata"], "annotations": {**annotations}}
-        self.pods[name] = {**self.pods[name], "metadata": metadata}
         self._see("Pod", self.pods[name])
 
     def leave(self, name: str) -> None:
@@ -166,8 +161,7 @@ def test_a_bind_without_a_uid_is_reported(cluster: Cluster):
 
 
 def test_a_second_pod_on_an_exclusive_pods_node_is_reported(cluster: Cluster):
-    cluster.pod("a", fairlead_dev__capacity="exclusive")
-    cluster.mark("a", **{"fairlead.dev/capacity": "exclusive"})
+    cluster.pod("a", marks=EXCLUSIVE)
     cluster.bind("a", "n1")
     cluster.pod("b")
     cluster.bind("b", "n1")
@@ -177,8 +171,7 @@ def test_a_second_pod_on_an_exclusive_pods_node_is_reported(cluster: Cluster):
 def test_an_exclusive_pod_on_a_node_that_is_in_use_is_reported(cluster: Cluster):
     cluster.pod("b")
     cluster.bind("b", "n1")
-    cluster.pod("a")
-    cluster.mark("a", **{"fairlead.dev/capacity": "exclusive"})
+    cluster.pod("a", marks=EXCLUSIVE)
     cluster.bind("a", "n1")
     assert cluster.violated() == ["exclusive nodes"]
 
@@ -271,20 +264,44 @@ def test_bytes_that_were_on_the_wire_when_the_lease_changed_hands_are_fine(clust
     assert cluster.violated() == []
 
 
-def test_two_pods_of_a_revision_that_keep_one_slot_are_reported(cluster: Cluster):
-    for name in ("a", "b"):
-        cluster.pod(name, owner="r1")
-        cluster.mark(name, **{"fairlead.dev/policy": "web", "fairlead.dev/slot": "1"})
+def ledger(cluster: Cluster, name: str, *lines: str) -> None:
+    spec = {"slots": [f"{line} 2026-01-01T00:00:00Z" for line in lines]}
+    cluster.see(
+        "PlacementLedger", {"metadata": {"name": name, "namespace": "soak", "uid": name}, "spec": spec}
+    )
+
+
+def test_two_pods_that_keep_one_slot_of_a_ledger_are_reported(cluster: Cluster):
+    cluster.pod("a", marks={"fairlead.dev/slot-token": "t1"})
+    cluster.pod("b")
+    ledger(cluster, "web", "1 spot t1", "1 spot uid-b")
     cluster.wait(5)
     assert cluster.violated() == []
     cluster.wait(30)
     assert cluster.violated() == ["slots are unique"]
 
 
-def test_pods_of_two_revisions_may_have_the_same_slot(cluster: Cluster):
+def test_two_pods_that_keep_one_token_are_reported(cluster: Cluster):
     for name in ("a", "b"):
-        cluster.pod(name, owner=name)
-        cluster.mark(name, **{"fairlead.dev/policy": "web", "fairlead.dev/slot": "1"})
+        cluster.pod(name, marks={"fairlead.dev/slot-token": "t1"})
+    ledger(cluster, "web", "1 spot t1")
+    cluster.wait(5)
+    cluster.wait(30)
+    assert cluster.violated() == ["slots are unique"]
+
+
+def test_a_mark_that_the_ledger_does_not_know_counts_for_nothing(cluster: Cluster):
+    for name, token in (("a", "t1"), ("b", "forgotten")):
+        cluster.pod(name, marks={"fairlead.dev/slot": "1", "fairlead.dev/slot-token": token})
+    ledger(cluster, "web", "1 spot t1", "2 spot uid-b")
+    cluster.wait(60)
+    assert cluster.violated() == []
+
+
+def test_the_same_slot_of_two_revisions_is_two_slots(cluster: Cluster):
+    for name in ("a", "b"):
+        cluster.pod(name)
+        ledger(cluster, f"web-{name}", f"1 spot uid-{name}")
     cluster.wait(60)
     assert cluster.violated() == []
 
@@ -322,6 +339,7 @@ def test_a_split_that_is_off_by_one_is_found_at_a_quiet_point(cluster: Cluster):
     for index, node in enumerate(("n1", "n1", "n1", "n2")):
         cluster.pod(f"web-{index}", cpu="100m")
         cluster.bind(f"web-{index}", node)
+    ledger(cluster, "web", *(f"{index + 1} spot uid-web-{index}" for index in range(4)))
     assert cluster.at_rest() == ["tiers are split exactly"]
 
 
@@ -330,7 +348,15 @@ def test_an_exact_split_is_fine(cluster: Cluster):
     for index, node in enumerate(("n1", "n1", "n2", "n2")):
         cluster.pod(f"web-{index}", cpu="100m")
         cluster.bind(f"web-{index}", node)
+    ledger(cluster, "web", *(f"{index + 1} spot uid-web-{index}" for index in range(4)))
     assert cluster.at_rest() == []
+
+
+def test_a_pod_without_a_slot_is_found_at_a_quiet_point(cluster: Cluster):
+    workload(cluster, 1)
+    cluster.pod("web-0")
+    cluster.bind("web-0", "n2")
+    assert cluster.at_rest() == ["every pod has its slot"]
 
 
 def test_a_pod_on_a_node_that_is_gone_is_found_at_a_quiet_point(cluster: Cluster):

@@ -9,7 +9,7 @@ when it stays.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -23,8 +23,7 @@ GANG = "pod-group"
 MINIMUM = "pod-group-min-member"
 PRIORITY = "priority"
 CAPACITY = "fairlead.dev/capacity"
-POLICY = "fairlead.dev/policy"
-SLOT = "fairlead.dev/slot"
+TOKEN = "fairlead.dev/slot-token"
 
 _ON_THE_WIRE_S = 2.0
 """For how long after a lease changed hands bytes of the old leader may still land: the proxy holds some."""
@@ -99,7 +98,7 @@ class Observer:
         self._on: dict[str, set[str]] = {}
         self._gangs: dict[str, _Gang] = {}
         self._members: dict[str, set[str]] = {}
-        self._slots: dict[tuple[str, str, str, str], float] = {}
+        self._slots: dict[tuple[str, str], float] = {}
         self._binder: dict[str, str] = {}
         self._suspects: list[tuple[Violation, str]] = []
         self._waited: dict[str, tuple[int, float]] = {}
@@ -293,30 +292,37 @@ class Observer:
 
     # Slots
 
-    def groups(self) -> Iterator[tuple[tuple[str, str, str], list[Manifest]]]:
-        """The pods with a slot, by policy, namespace and revision."""
-        found: dict[tuple[str, str, str], list[Manifest]] = {}
+    def holders(self) -> dict[tuple[str, str], list[str]]:
+        """By ledger and slot, the pods that hold it: by their token or, once adopted, by their UID."""
+        by_name: dict[str, list[str]] = {}
         for pod in self.pods.values():
-            marks, owner = pod["metadata"].get("annotations") or {}, _owner(pod)
-            if POLICY in marks and SLOT in marks and owner and _active(pod):
-                found.setdefault((marks[POLICY], pod["metadata"]["namespace"], owner), []).append(pod)
-        yield from found.items()
+            if _active(pod):
+                token = (pod["metadata"].get("annotations") or {}).get(TOKEN)
+                for name in filter(None, (token, pod["metadata"]["uid"])):
+                    by_name.setdefault(f"{pod['metadata']['namespace']} {name}", []).append(called(pod))
+        found: dict[tuple[str, str], list[str]] = {}
+        for ledger in self.objects.get("PlacementLedger", {}).values():
+            for line in ledger["spec"].get("slots") or ():
+                slot, _, token, *_ = line.split(" ")
+                held = by_name.get(f"{ledger['metadata']['namespace']} {token}", [])
+                found.setdefault((called(ledger), slot), []).extend(held or ["a pod that is yet to come"])
+        return found
 
-    def doubled(self) -> dict[tuple[str, str, str, str], list[str]]:
-        """The slots that more than one pod of a group and revision has, with these pods."""
-        found: dict[tuple[str, str, str, str], list[str]] = {}
-        for group, pods in self.groups():
-            for pod in pods:
-                found.setdefault((*group, pod["metadata"]["annotations"][SLOT]), []).append(called(pod))
-        return {slot: sorted(pods) for slot, pods in found.items() if len(pods) > 1}
+    def doubled(self) -> dict[tuple[str, str], list[str]]:
+        """The slots that more than one pod holds, with these pods.
+
+        The ledger says which slot is whose, and not the mark on a pod: one whose slot was given to another,
+        because it did not show up in time, is adopted with another slot, and its mark counts for nothing.
+        """
+        return {slot: sorted(pods) for slot, pods in self.holders().items() if len(pods) > 1}
 
     def _judge_slots(self, now: float) -> None:
         doubled = self.doubled()
         self._slots = {slot: self._slots.get(slot, now) for slot in doubled}
         for slot, since in self._slots.items():
             if now - since > self._patience.slot:
-                said = f"{', '.join(doubled[slot])} have had slot {slot[3]} for {now - since:.0f} s"
-                self._found(now, "slots are unique", " ".join(slot[:3]), said)
+                said = f"{', '.join(doubled[slot])} have had slot {slot[1]} for {now - since:.0f} s"
+                self._found(now, "slots are unique", slot[0], said)
 
     # Writes
 
@@ -423,9 +429,3 @@ def _node(pod: Manifest) -> str:
 
 def _exclusive(pod: Manifest) -> bool:
     return (pod["metadata"].get("annotations") or {}).get(CAPACITY) == "exclusive"
-
-
-def _owner(pod: Manifest) -> str:
-    return next(
-        (str(one["uid"]) for one in pod["metadata"].get("ownerReferences") or () if one.get("controller")), ""
-    )

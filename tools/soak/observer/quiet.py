@@ -108,6 +108,7 @@ def _stray(seen: Observer, nodes: dict[str, Manifest]) -> Iterator[Finding]:
 def _splits(
     seen: Observer, nodes: dict[str, Manifest], tiers_of: dict[str, list[Manifest]]
 ) -> Iterator[Finding]:
+    held = seen.holders()
     for workload in seen.objects.get("Deployment", {}).values():
         labels = workload["spec"]["template"]["metadata"].get("labels") or {}
         tiers = tiers_of.get(labels.get("tier", ""))
@@ -124,6 +125,14 @@ def _splits(
             tier_of(nodes[node], tiers) for one in pods if (node := one["spec"].get("nodeName")) in nodes
         )
         belongs = split(workload["spec"]["replicas"], tiers)
+        for pod in pods:
+            mine = [slot for slot, names in held.items() if called(pod) in names]
+            if len(mine) != 1:
+                yield (
+                    "every pod has its slot",
+                    called(pod),
+                    f"it holds {[slot for _, slot in mine]} of the ledger",
+                )
         if dict(lies) != belongs:
             yield (
                 "tiers are split exactly",
