@@ -202,13 +202,19 @@ class _Run:
         )
         if self._stopped.is_set() or found:
             return
-        changed_at = self._observer.changed_at
-        await asyncio.sleep(WATCHED_S)
-        self._look()
+        await self._stands_still(cycle, began)
         self._sample(at_rest=True)
-        if self._observer.changed_at == changed_at:
-            late = [write for write in self._observer.writes if write.received_at > began]
-            for write in late:
+
+    async def _stands_still(self, cycle: int, began: float) -> None:
+        """See that no component writes. What follows a change that is not its own would be no violation."""
+        before, changed_at = self._observer.changed_at, float("inf")
+        while time.time() < began + WATCHED_S:
+            await asyncio.sleep(_TICK_S)
+            if self._observer.changed_at != before:
+                changed_at = min(changed_at, self._observer.changed_at)
+        self._look()
+        for write in self._observer.writes:
+            if began < write.received_at < changed_at:
                 where = f"{write.resource} {write.namespace}/{write.name}"
                 self._observer.add(began, "no change, no action", where, f"at quiet point {cycle}: {write}")
 
