@@ -76,7 +76,10 @@ def main(
             shorter.write_text("".join(json.dumps(line) + "\n" for line in _as_log(seed, found)))
             print(f"\nthe shortest history found, {len(found)} of {len(result.actions)} actions: {shorter}")
         _tell_history(result)
-        print(f"\nagain: make soak SEED={seed} MINUTES={minutes:g}, or: make soak ARGS='--replay {log}'")
+        same = f"SEED={seed} MINUTES={minutes:g}" + (
+            f" ARGS='--storm {storm_s:g}'" if storm_s != STORM_S else ""
+        )
+        print(f"\nagain: make soak {same}, or: make soak ARGS='--replay {log}'")
     raise SystemExit(1 if result.failed else 0)
 
 
