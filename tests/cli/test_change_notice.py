@@ -50,7 +50,8 @@ READING = {
     *("completion", "cost", "dashboard", "dev status", "examples", "explain", "extender config", "gangs"),
     *("nodegroups karpenter", "nodegroups kwok", "nodegroups terraform", "nodes", "plan"),
     *("policy crds", "policy lint", "policy test", "queue", "replay", "status"),
-    *("tenant list", "tenant show", "tenant types", "version", "whatif", "simulate", "report"),
+    *("tenant list", "tenant show", "tenant types", "version", "whatif", "simulate", "report", "sweep"),
+    "spot-plan",
     *("scenario lint", "scenario schema", "scenario import openb", "scenario import spot-trace"),
     *("scenario import dump", "scenario import recording"),
 }

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from click.testing import CliRunner, Result
 
 from fairlead.cli.whatif import NOT_AS_EXPECTED, command
@@ -54,6 +55,52 @@ def test_what_is_expected_decides_the_exit_code() -> None:
     assert "WITH THIS" in failed.stdout
 
 
+def test_several_nodes_are_drained_at_once() -> None:
+    found = data("--drain", "steady-*,spot-1")
+    assert found["changes"] == ["drain nodes steady-*, spot-1"]
+    assert found["with"]["evicted"] == 5
+    by_label = data("--remove-node", "topology.kubernetes.io/zone=zone-a")
+    assert by_label["with"]["nodes"] == by_label["without"]["nodes"] - 3
+
+
+def test_what_fills_a_screen_is_cut_and_says_so() -> None:
+    lines = run(*(["--scale", "shop/web=12"] * 30)).stdout.splitlines()
+    assert [line for line in lines if line.startswith("what if")] == ["what if: scale shop/web to 12"] * 20
+    assert "and 10 more changes" in lines
+
+
+def test_tiers_of_a_workload_stand_together() -> None:
+    lines = run("--lose-tier", "spot").stdout.splitlines()
+    at = lines.index(next(line for line in lines if line.startswith("WORKLOAD")))
+    assert [line.split()[0] for line in lines[at + 1 :]] == ["shop/Deployment/web"] * 3 + [
+        "shop/Deployment/report"
+    ]
+
+
+def test_a_node_pool_brings_nodes_unless_told_otherwise(tmp_path: Path) -> None:
+    items = [*yaml.safe_load_all(STATE.read_text())]
+    listed = [one for item in items for one in (item.get("items") or [item])]
+    for one in listed:
+        if one["kind"] == "Node" and one["metadata"]["name"].startswith("steady"):
+            labels = one["metadata"]["labels"]
+            labels["karpenter.sh/nodepool"] = labels.pop("eks.amazonaws.com/nodegroup")
+    pool = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "spec": {}}
+    pools = [{**pool, "metadata": {"name": name}} for name in ("steady", "gpu")]
+    state = tmp_path / "state.yaml"
+    state.write_text(yaml.safe_dump_all([*listed, *pools]))
+
+    def ask(*more: str) -> Result:
+        arguments = ["-f", str(state), "--scale", "shop/report=12", "-o", "json", *more]
+        return CliRunner().invoke(command, arguments, catch_exceptions=False)
+
+    brought, without = ask(), ask("--no-node-pools")
+    assert "NodePool gpu: no node of it shows what it would bring" in brought.stderr
+    assert without.stderr == ""
+    assert json.loads(brought.stdout)["with"]["pending"] == 0
+    assert json.loads(brought.stdout)["with"]["nodes"] > 5
+    assert json.loads(without.stdout)["with"]["pending"] > 0
+
+
 def test_the_fewest_nodes_are_found() -> None:
     found = data("--apply", str(STATE.with_name("more.yaml")), "--min-nodes", "steady")
     assert found["minNodes"] == {"steady": 2}
@@ -69,10 +116,20 @@ def test_the_fewest_nodes_are_found() -> None:
         (["--delete", "web"], "--delete web: write NAMESPACE/KIND/NAME"),
         (["--drain", "no-such-node"], "there is no node 'no-such-node'"),
         (["--drain", ""], "the name is missing"),
+        (["--drain", ","], "',' names no node"),
+        (["--drain", "a=b=c"], "label selector 'a=b=c': cannot read 'a=b=c'"),
+        (["--drain", "spot-9*"], "there is no node 'spot-9*'"),
+        (["--remove-node", "pool=old"], "there is no node with labels pool=old"),
         (["--lose-tier", "gone"], "no policy has a tier 'gone'; there are web/on-demand, web/spot"),
         (["--drain", "steady-1", "--expect", "pods==0"], "values are placed, pending, evicted"),
         (["--drain", "steady-1", "--components", "kubelet"], "there is no component 'kubelet'"),
         (["--drain", "steady-1", "--limit", "soon"], "--limit: 'soon' is not a duration"),
+        (["--min-nodes", "large"], "there is no node group 'large'; there are spot, steady"),
+        (
+            ["--policy", str(STATE.with_name("more.yaml"))],
+            "--policy: Deployment shop/search is no PlacementPolicy",
+        ),
+        (["--apply", str(STATE)], "PlacementPolicy web: a policy is tried with --policy"),
         (["--apply", "no-such-file.yaml"], "no-such-file.yaml: cannot be read"),
         (["--apply", NAMELESS], "Pod (no name): metadata.name: is missing"),
         (["--drain", "steady-1", "--context", "prod"], "from files or from a cluster, not from both"),

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -27,12 +27,17 @@ from fairlead.rig.arguments import KUBECTL_ENV
 from fairlead.rig.controlplane import ControlPlane
 from fairlead.rig.nodes import ready_nodes
 from fairlead.rig.processes import wait_until
-from fairlead.simulation.changes import APART
+from fairlead.simulation.changes import APART, apply_all
+from fairlead.simulation.cluster_copy import ClusterCopy, Original
+from fairlead.simulation.cluster_copy import load as load_original
 from fairlead.simulation.contents import REBALANCER, SCHEDULER, WEBHOOK, Contents, components_seen
 from fairlead.simulation.whatif import Question, play
+from fairlead.world.objects import condition
+from fairlead.world.schema.resources import PODS
+from fairlead.world.store import Change
 from support.balancer import Balancer
 from support.door import DoorProcess
-from support.foretold import PRIORITIES, Case, apply, case, choose, observed, predicted
+from support.foretold import PRIORITIES, Case, apply, case, choose, coverage, observed, predicted
 from support.pauses import pause
 from support.rig import programs
 
@@ -43,6 +48,8 @@ QUIET_S = 25.0
 # The controller manager collects pods of nodes that are gone after forty seconds, at its next look.
 AT_LEAST_S = 80.0
 AT_MOST_S = 400.0
+# From this many cases on, what must be among them is counted.
+ALL = 50
 
 
 class Pods:
@@ -167,23 +174,15 @@ def test_what_is_predicted_happens(
         list(pool.map(lambda one: fill(plane, one), cases))
         pods.settle(30.0)
         at_rest = len(pods.events())
-        before = {one.namespace: {} for one in cases}  # type: dict[str, dict[str, Any]]
-        for event in pods.events():
-            pod = event["object"]
-            of = before.get(pod["metadata"]["namespace"])
-            if of is not None:
-                if event["type"] == "DELETED":
-                    of.pop(pod["metadata"]["uid"], None)
-                else:
-                    of[pod["metadata"]["uid"]] = pod
+        before = _there(cases, pods.events())
         for one in cases:
             choose(one, SEED, list(before[one.namespace].values()))
         contents = asyncio.run(contents_of(plane))
         assert contents.components == {SCHEDULER, WEBHOOK, REBALANCER}
+        original = load_original(contents)
         foretold = {}
         for one in cases:
-            question = Question(one.changes, one.policies, timedelta(seconds=90), timedelta(minutes=20))
-            found, _ = play(contents, question)
+            found = play(contents, question_of(one), original)
             known = {
                 pod["metadata"]["labels"].get("pod-template-hash", "")
                 for pod in before[one.namespace].values()
@@ -192,21 +191,118 @@ def test_what_is_predicted_happens(
         list(pool.map(lambda one: do(plane, one), cases))
         pods.settle(AT_LEAST_S)
         history = pods.events()
-    wrong = []
+    wrong, came = [], []
     for one in cases:
         mine = [event for event in history if event["object"]["metadata"]["namespace"] == one.namespace]
         earlier = [e for e in history[:at_rest] if e["object"]["metadata"]["namespace"] == one.namespace]
-        started = _states(earlier)
         tiers = {
             node["metadata"]["name"]: node["metadata"]["labels"][f"tier-{one.number}"]
             for node in (*one.nodes, *one.added)
         }
-        seen = observed(one, [*started, *mine[len(earlier) :]], before[one.namespace], tiers)
+        later = mine[len(earlier) :]
+        seen = observed(one, [*_states(earlier), *later], before[one.namespace], tiers)
+        came.append((one, seen))
         if different := foretold[one.namespace].differences(seen):
             wrong.append(f"{one.name}: {'; '.join(different)}")
-    record_property("as foretold", f"{len(cases) - len(wrong)} of {len(cases)}")
-    sys.stderr.write("\n".join([f"{len(cases) - len(wrong)} of {len(cases)} as foretold", *wrong, ""]))
+            sys.stderr.write(
+                "\n".join([wrong[-1], *_told(contents, original, one, _states(earlier), later), ""])
+            )
+    kept = f"{len(cases) - len(wrong)} of {len(cases)}"
+    table = list(coverage(came))
+    lines = [
+        f"as foretold: {kept}",
+        *(f"{what}: {number}, at least {least}" for what, number, least in table),
+    ]
+    sys.stderr.write("\n".join([*lines, *wrong, ""]))
+    for what, number, _ in table:
+        record_property(what, number)
+    record_property("as foretold", kept)
     assert len(wrong) <= len(cases) // 25, "\n".join(wrong)
+    if len(cases) >= ALL:
+        short = [f"{what}: {number} of {least}" for what, number, least in table if number < least]
+        assert not short, "\n".join(short)
+
+
+def question_of(one: Case) -> Question:
+    return Question(one.changes, one.policies, timedelta(seconds=90), timedelta(minutes=20))
+
+
+def _there(cases: Iterable[Case], events: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The pods of each case by UID, as they are after these events."""
+    found: dict[str, dict[str, Any]] = {one.namespace: {} for one in cases}
+    for event in events:
+        pod = event["object"]
+        of = found.get(pod["metadata"]["namespace"])
+        if of is not None:
+            if event["type"] == "DELETED":
+                of.pop(pod["metadata"]["uid"], None)
+            else:
+                of[pod["metadata"]["uid"]] = pod
+    return found
+
+
+def _told(
+    contents: Contents,
+    original: Original,
+    one: Case,
+    states: list[dict[str, Any]],
+    later: list[dict[str, Any]],
+) -> Iterator[str]:
+    """What happened to the pods of a case, on the cluster and as predicted: that explains a difference."""
+    yield f"  {', '.join(question_of(one).texts)}"
+    for node in one.nodes:
+        meta = node["metadata"]
+        tier = meta["labels"][f"tier-{one.number}"]
+        yield f"  node {meta['name']}: {node['status']['allocatable']['cpu']} CPU, {tier}"
+    for item in one.objects:
+        spec = item["spec"].get("template", {}).get("spec", {})
+        requests = [each["resources"]["requests"] for each in spec.get("containers", ())]
+        what = (spec.get("priorityClassName"), spec.get("schedulerName"), item["spec"].get("replicas"))
+        yield f"  {item['kind']} {item['metadata']['name']}: {requests} {what}"
+    marks = contents.marks().get(one.namespace)
+    if marks:
+        yield f"  marks: {marks.to_plain()}"
+    yield "  on the cluster:"
+    yield from _lines([*states, *later], len(states))
+    yield "  predicted:"
+    copy = ClusterCopy(contents.with_policies(one.policies), original)
+    events: list[dict[str, Any]] = []
+
+    def changed(change: Change) -> None:
+        if change.resource == PODS and change.object["metadata"]["namespace"] == one.namespace:
+            passed = (copy.clock.now() - copy.begin).total_seconds()
+            events.append({"type": change.type, "object": change.object, "after": passed})
+
+    stop = copy.world.store.subscribe(changed)
+    try:
+        apply_all(copy, one.changes)
+        copy.settle(question_of(one).quiet, question_of(one).limit)
+    finally:
+        stop()
+        copy.close()
+    yield from _lines([*states, *events], len(states))
+
+
+def _lines(events: list[dict[str, Any]], begin: int) -> Iterator[str]:
+    last: dict[str, tuple[Any, ...]] = {}
+    for number, event in enumerate(events):
+        pod = event["object"]
+        meta, status = pod["metadata"], pod.get("status") or {}
+        disrupted = condition(pod, "DisruptionTarget") or {}
+        state = (
+            event["type"] if event["type"] == "DELETED" else "",
+            pod["spec"].get("nodeName", ""),
+            status.get("phase", ""),
+            status.get("nominatedNodeName", ""),
+            "leaving" if meta.get("deletionTimestamp") else "",
+            disrupted.get("reason", ""),
+        )
+        if last.get(meta["uid"]) != state:
+            last[meta["uid"]] = state
+            when = f"{event['after']:7.2f} s" if "after" in event else ""
+            if number >= begin or event["type"] != "DELETED":
+                when = "at rest" if number < begin else when
+                yield f"    {when} {meta['name']} {' '.join(filter(None, state))}"
 
 
 def _states(events: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-from html.parser import HTMLParser
 from typing import Any
 
 import pytest
@@ -17,47 +15,10 @@ from fairlead.simulation.report.plotly_script import PlotlyScript, plotly_script
 from fairlead.simulation.report.words import headlines
 from fairlead.simulation.simulate.result import Result, decode
 from fairlead.simulation.simulate.tally import Tally
+from support.reports import HOSTILE, ReportText, drawn_in
 from support.simulated import HOUR_S, told
 
 SCRIPT = PlotlyScript("var Plotly;", "4.0.0")
-
-
-class _Tables(HTMLParser):
-    """The rows of all tables, by what is said of each table; and all text."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tables: dict[str, list[list[str]]] = {}
-        self.text = ""
-        self.tags: list[str] = []
-        self._rows: list[list[str]] = []
-        self._script = self._cell = False
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self._script = tag in ("script", "style")
-        if dict(attrs).get("class") == "wide":
-            self._rows = self.tables.setdefault(dict(attrs)["aria-label"] or "", [])
-        elif tag == "tr":
-            self._rows.append([])
-        elif tag in ("td", "th"):
-            self._cell = True
-            self._rows[-1].append("")
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag in ("script", "style"):
-            self._script = False
-        elif tag in ("td", "th"):
-            self._cell = False
-            self._rows[-1][-1] = self._rows[-1][-1].strip()
-
-    def handle_data(self, data: str) -> None:
-        if self._script:
-            return
-        text = data.replace("\N{NO-BREAK SPACE}", " ")
-        self.text += text
-        if self._cell:
-            self._rows[-1][-1] += text
 
 
 def html(*results: Result, files: tuple[str, ...] = ()) -> str:
@@ -65,17 +26,14 @@ def html(*results: Result, files: tuple[str, ...] = ()) -> str:
     return page(results, names, SCRIPT, "0.1.0")
 
 
-def read(*results: Result) -> _Tables:
-    found = _Tables()
+def read(*results: Result) -> ReportText:
+    found = ReportText()
     found.feed(html(*results))
     return found
 
 
 def drawn(*results: Result) -> list[dict[str, Any]]:
-    data = re.search(r'id="charts">(.*?)</script>', html(*results), re.DOTALL)
-    assert data is not None
-    found: list[dict[str, Any]] = json.loads(data[1])
-    return found
+    return drawn_in(html(*results))
 
 
 def test_the_same_results_give_the_same_bytes_whether_or_not_they_were_in_a_file() -> None:
@@ -119,7 +77,7 @@ def test_the_headline_is_in_words() -> None:
 
 def test_an_outage_however_short_is_never_shown_as_full_availability() -> None:
     result = told(outage_s=0.001, hours=240)
-    assert decode(result.encode(), "a.json").workloads[1].availability == 1
+    assert decode(result.encode(), "a.json").workloads[1].availability == pytest.approx(1)
     assert "web was below its minimum of 2 ready pods once" in read(result).text
     assert read(result).tables["Evictions and outages"][1][2] == ">99.9999%"
 
@@ -222,9 +180,6 @@ def test_more_results_than_can_be_told_apart_are_refused() -> None:
 
 
 # What the file must never do
-
-
-HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>&amp;\x1b[2J\u202e"
 
 
 def test_text_of_a_result_is_shown_and_never_run() -> None:

@@ -149,6 +149,12 @@ def test_groups_of_one_market_go_together_and_markets_apart() -> None:
     assert 0 < sum(nodes["a"]) < len(nodes["a"])
 
 
+def test_what_a_scenario_has_in_a_namespace_of_its_own_is_played_there() -> None:
+    shop, jobs = service(namespace="shop"), stream(namespace="jobs", at=["1m"], runsFor="1m")
+    result = played(duration="10m", nodeGroups=[LARGE], workloads=[shop], arrivals=[jobs])
+    assert (of(result, "web").pods.running, of(result, "batch").pods.finished) == (2, 1)
+
+
 def test_scaling_changes_the_replicas_and_the_minimum_with_them() -> None:
     result = played(
         duration="1h",

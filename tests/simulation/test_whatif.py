@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -11,6 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairlead.errors import BadInput
+from fairlead.policy.groups.member import GroupKey
+from fairlead.policy.names import SLOT_ANNOTATION, TOKEN_ANNOTATION
+from fairlead.policy.slots.ledger import Ledger
+from fairlead.policy.tiers.marks import Marks
 from fairlead.simulation.changes import (
     AddNodes,
     Apply,
@@ -22,9 +27,11 @@ from fairlead.simulation.changes import (
     RemoveNode,
     Scale,
 )
-from fairlead.simulation.contents import EXTENDER, REBALANCER, SCHEDULER, WEBHOOK, Contents
+from fairlead.simulation.cluster_copy import ClusterCopy, load
+from fairlead.simulation.contents import EXTENDER, REBALANCER, SCHEDULER, WEBHOOK, Contents, share_parts
 from fairlead.simulation.outcome import Outcome
 from fairlead.simulation.whatif import Question, compare, fewest_nodes, play
+from fairlead.world.clock import EPOCH
 from fairlead.world.world import World
 from support.manifests import budget, deployment, job, pod, stateful_set
 from support.worlds import Obj, asking, group, node, seconds
@@ -70,7 +77,7 @@ def web(replicas: int, cpu: str = "1", **spec: Any) -> Obj:
 
 
 def changed(cluster: Contents, *changes: Change, **more: Any) -> Outcome:
-    return play(cluster, Question(changes, **more))[0]
+    return play(cluster, Question(changes, **more))
 
 
 def test_a_cluster_at_rest_stays_as_it_is() -> None:
@@ -173,8 +180,6 @@ def test_a_lost_tier_s_pods_go_to_the_next_one_and_count_by_tier(component: str)
 
 def contents_after(cluster: Contents, *objects: Obj) -> Contents:
     """The contents of a copy to which objects were applied, once it is at rest."""
-    from fairlead.simulation.cluster_copy import ClusterCopy
-
     copy = ClusterCopy(cluster)
     for one in objects:
         copy.create({**one, "metadata": {"namespace": "default", **one["metadata"]}})
@@ -267,6 +272,9 @@ def test_the_difference_is_that_of_the_changes_alone() -> None:
     [
         (RemoveNode("nowhere"), "there is no node 'nowhere'"),
         (DrainNode("nowhere"), "there is no node 'nowhere'"),
+        (DrainNode("a1,nowhere"), "there is no node 'nowhere'"),
+        (DrainNode("b*"), "there is no node 'b\\*'"),
+        (DrainNode("pool=old"), "there is no node with labels pool=old"),
         (AddNodes("large", 1), "there is no node group 'large'"),
         (LoseTier("spot"), "there is no placement policy"),
         (LoseZone("z"), "there is no zone 'z'; there are a"),
@@ -294,7 +302,7 @@ def test_every_pod_is_counted_once_and_two_copies_end_alike(
     workloads = [deployment(f"w{number}", count, pods=asking("1")) for number, count in enumerate(replicas)]
     cluster = contents(*machines, *workloads)
     question = Question([RemoveNode(f"n{removed % len(sizes)}")])
-    found, again = play(cluster, question)[0], play(cluster, question)[0]
+    found, again = play(cluster, question), play(cluster, question)
     assert found.to_dict() == again.to_dict()
     assert found.placed + found.pending == sum(replicas)
     room = sum(sizes) - sizes[removed % len(sizes)]
@@ -318,3 +326,141 @@ def test_what_was_read_is_never_changed() -> None:
     before = copy.deepcopy(cluster.objects)
     changed(cluster, RemoveNode("n1"), Scale("default", "", "web", 9))
     assert cluster.objects == before
+
+
+def with_spot_marked(at: float) -> Obj:
+    return {**SPOT_FIRST, "status": {"marks": Marks(1800).interrupted("spot", at).to_plain()}}
+
+
+def test_a_tier_that_is_marked_is_left_alone_in_the_copy_too() -> None:
+    both = [*nodes(2, "spot"), *nodes(2, "on-demand")]
+    for policy, tiers in (
+        (SPOT_FIRST, {"spot": 2, "on-demand": 2}),
+        (with_spot_marked(EPOCH.timestamp()), {"on-demand": 4}),
+    ):
+        cluster = contents(*both, policy, components=[WEBHOOK])
+        found = changed(cluster, Apply("web", [web(4)]))
+        assert {share.tier: count for share, count in found.placed_by.items()} == tiers
+
+
+def test_a_policy_that_is_tried_keeps_the_marks_of_the_one_of_its_name() -> None:
+    both = [*nodes(2, "spot"), *nodes(2, "on-demand")]
+    # Policies are told apart by their names, in whichever order they come.
+    other = {
+        **SPOT_FIRST,
+        "metadata": {"name": "zz"},
+        "spec": {**SPOT_FIRST["spec"], "match": {"namespaces": ["x"]}},
+    }  # type: ignore[dict-item]
+    cluster = contents(*both, with_spot_marked(EPOCH.timestamp()), other, components=[WEBHOOK])
+    found = changed(cluster, Apply("web", [web(4)]), policies=[SPOT_FIRST])
+    assert {share.tier: count for share, count in found.placed_by.items()} == {"on-demand": 4}
+
+
+def test_slots_are_those_of_the_ledgers() -> None:
+    """A slot that is held by a pod which is still to come is not given to another one.
+
+    Of one pod in slot 1 no more can be told from the pods: without the ledger the next one is in slot 2.
+    """
+    both = [*nodes(2, "spot"), *nodes(2, "on-demand")]
+    cluster = contents_after(contents(*both, SPOT_FIRST, components=[WEBHOOK]), web(1))
+    (first,) = cluster.of_kind("Pod")
+    revision = first["metadata"]["labels"]["pod-template-hash"]
+    held = Ledger(GroupKey("split", "default", "Deployment/web", revision))
+    for token, tier in (
+        (first["metadata"]["annotations"][TOKEN_ANNOTATION], "on-demand"),
+        ("coming", "spot"),
+    ):
+        held, _ = held.take(token, cluster.at.timestamp(), lambda _, tier=tier: tier)  # type: ignore[misc]
+    bigger = Scale("default", "", "web", 2)
+    for objects, slots in ((cluster.objects, ["1", "2"]), ((*cluster.objects, held.to_object()), ["1", "3"])):
+        copy = ClusterCopy(replace(cluster, objects=objects))
+        bigger.apply(copy)
+        copy.go_on(seconds(5))
+        assert (
+            sorted(one["metadata"]["annotations"][SLOT_ANNOTATION] for one in copy.world.all("Pod")) == slots
+        )
+        copy.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("a1,b2", ["a2", "b1"]),
+        ("a*", ["b1", "b2"]),
+        ("a1, b*", ["a2"]),
+        (f"{ZONE}=b", ["a1", "a2"]),
+    ],
+)
+def test_several_nodes_are_named_at_once(text: str, left: list[str]) -> None:
+    copy = ClusterCopy(contents(*nodes(2, zone="a"), *nodes(2, zone="b")))
+    RemoveNode(text).apply(copy)
+    assert [one["metadata"]["name"] for one in copy.nodes()] == left
+    copy.close()
+
+
+def test_of_nodes_that_are_drained_together_none_takes_another_s_pods() -> None:
+    cluster = contents(*nodes(4), web(4, "2"))
+    homes = sorted({one["spec"]["nodeName"] for one in cluster.of_kind("Pod")})
+    found = changed(cluster, DrainNode("n1,n2"))
+    assert homes
+    assert found.evicted == sum(one["spec"]["nodeName"] in ("n1", "n2") for one in cluster.of_kind("Pod"))
+    assert (found.placed, found.pending) == (4, 0)
+
+
+def test_what_another_kubelet_wrote_stays_as_it_is() -> None:
+    cluster = contents(*nodes(1), web(2))
+    objects = []
+    for one in cluster.objects:
+        status = one.get("status")
+        if one["kind"] == "Pod":
+            containers = [{**each, "imageID": "sha256:1"} for each in status["containerStatuses"]]
+            status = {**status, "containerStatuses": containers}
+        objects.append({**one, "status": status} if status else one)
+    copy = ClusterCopy(replace(cluster, objects=tuple(objects)))
+    version = copy.world.store.rv
+    copy.settle(timedelta(minutes=5), timedelta(hours=1))
+    assert copy.world.store.rv == version
+    copy.close()
+
+
+def test_how_far_a_copy_is_can_be_told() -> None:
+    said: list[str] = []
+    cluster = contents(*nodes(1), web(4))
+    compare(cluster, Question([Scale("default", "", "web", 6)]), said.append)
+    assert said[0] == "with the changes"
+    assert [one for one in said if one.startswith("with the changes: ")][-1].endswith(
+        " passed, 2 pods pending"
+    )
+    assert said[-1].startswith("the cluster as it is: ")
+    assert said[-1].endswith(" passed, 0 pods pending")
+
+
+def test_copies_of_one_original_know_nothing_of_each_other() -> None:
+    cluster = contents(*nodes(2), web(4))
+    original = load(cluster)
+    alone = play(cluster, Question([RemoveNode("n1")]), original).to_dict()
+    assert play(cluster, Question([Scale("default", "", "web", 9)]), original).placed == 8
+    assert play(cluster, Question([RemoveNode("n1")]), original).to_dict() == alone
+
+
+def test_equal_parts_of_pods_are_held_once() -> None:
+    def read() -> list[Obj]:
+        volumes = [{"name": f"token-{number}"} for number in range(2)]
+        return [
+            {
+                "kind": "Pod",
+                "spec": {
+                    "nodeName": name,
+                    "tolerations": [{"key": "a"}],
+                    "containers": [{"name": "c", "env": [{"name": "x"}], "volumeMounts": [volume]}],
+                },
+            }
+            for name, volume in zip("ab", volumes, strict=True)
+        ]
+
+    first, second = objects = read()
+    share_parts([*objects, {"kind": "Pod"}, {"kind": "Node", "spec": None}])
+    assert objects == read()
+    assert first["spec"]["tolerations"] is second["spec"]["tolerations"]
+    assert first["spec"]["containers"][0]["env"] is second["spec"]["containers"][0]["env"]
+    assert first["spec"]["containers"] != second["spec"]["containers"]

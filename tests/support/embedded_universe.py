@@ -41,7 +41,7 @@ class Embedded(Universe):
             controllers=[NodeLifecycleController()],
             scheduler=not own,
             pace=Pace(job=timedelta(days=1)),
-            events=False,
+            events=(),
             hooks=hooks,
         )
         self._placement.attach(self._world.api, self._world.clock)

@@ -11,7 +11,7 @@ import json
 import random
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -164,7 +164,7 @@ def choose(one: Case, seed: int, pods: list[Obj]) -> None:
         case "delete":
             _delete(one, workload)
         case "policy":
-            changed = policy_of(one.number, rng.choice(["0", "60%", "100%"]))
+            changed = policy_of(one.number, rng.choice(["0%", "60%", "100%"]))
             one.policies.append(changed)
             one.steps.append(lambda plane: apply(plane, changed, ""))
         case _:
@@ -261,6 +261,39 @@ class Seen:
                         f"{what} {'/'.join(key)}: {mine.get(key, 0)} predicted, {theirs.get(key, 0)} seen"
                     )
         return found
+
+
+_OPTIONS: dict[type[Change], str] = {
+    AddNodes: "--add-nodes",
+    RemoveNode: "--remove-node",
+    DrainNode: "--drain",
+    LoseTier: "--lose-tier",
+    LoseZone: "--lose-zone",
+    Scale: "--scale",
+    Apply: "--apply",
+    Delete: "--delete",
+}
+_LEAST = {"pending": 20, "evicted": 10, "a policy": 10, "a gang": 10}
+_LEAST_OF_OPTION = 5
+
+
+def coverage(came: Iterable[tuple[Case, Seen]]) -> Iterator[tuple[str, int, int]]:
+    """What is among the cases, in how many of them, and in how many it must be at full counts."""
+    found: Counter[str] = Counter()
+    for one, seen in came:
+        found.update({_OPTIONS[type(change)] for change in one.changes})
+        found.update({"--policy"} if one.policies else ())
+        marks = {
+            "pending": seen.pending,
+            "evicted": seen.evicted,
+            "a policy": one.policy,
+            "a gang": one.gang,
+        }
+        found.update(name for name, there in marks.items() if there)
+    for name in (*_OPTIONS.values(), "--policy"):
+        yield name, found[name], _LEAST_OF_OPTION
+    for name, least in _LEAST.items():
+        yield name, found[name], least
 
 
 def predicted(outcome: Outcome, namespace: str, known: Iterable[str]) -> Seen:

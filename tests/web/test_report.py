@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Browser, Page
 
 from fairlead.simulation.report.page import page as report
 from fairlead.simulation.report.plotly_script import plotly_script
 from fairlead.simulation.simulate.result import Result
-from support.browser import PATIENCE_MS, chromium
+from support.browser import chromium
+from support.reports import has_no_barrier, opened
 from support.simulated import told
 
 pytestmark = pytest.mark.slow
@@ -23,33 +20,6 @@ ONE = (told(services=2, notes=("a spot market was left out",)),)
 TWO = (ONE[0], told("shop-cheap", services=2, price=0.25, outage_s=7200.0, every_s=300.0))
 EIGHT = tuple(told(workload=f"w{'o' * 40}rkload", seed=seed) for seed in range(8))
 WAYS = {"one": ONE, "two": TWO, "eight": EIGHT}
-
-
-@asynccontextmanager
-async def opened(
-    browser: Browser, file: Path, *, width: int = 1280, dark: bool = False
-) -> AsyncIterator[Page]:
-    """The file, drawn. At the end it must have said nothing on the console, and asked for nothing."""
-    context = await browser.new_context(
-        viewport={"width": width, "height": 900},
-        color_scheme="dark" if dark else "light",
-        offline=True,
-    )
-    problems: list[str] = []
-    try:
-        page = await context.new_page()
-        page.set_default_timeout(PATIENCE_MS)
-        page.on("console", lambda message: problems.append(f"console: {message.text}"))
-        page.on("pageerror", lambda error: problems.append(f"uncaught: {error}"))
-        asked: list[str] = []
-        page.on("request", lambda request: asked.append(request.url))
-        await page.goto(file.as_uri())
-        await page.wait_for_selector(f"html[data-drawn={'dark' if dark else 'light'}]")
-        yield page
-        assert problems == []
-        assert [url for url in asked if not url.startswith("data:")] == [file.as_uri()]
-    finally:
-        await context.close()
 
 
 def written(folder: Path, results: tuple[Result, ...]) -> Path:
@@ -75,18 +45,7 @@ async def test_a_report_is_drawn_and_has_no_barrier(tmp_path: Path, way: str, wi
         charts = await page.locator(".chart").count()
         expected = {"one": 8, "two": 10, "eight": 15}
         assert charts == expected[way]
-        for place in range(1, charts + 1):
-            chart = page.locator(f"#chart-{place}")
-            assert await chart.locator(".scatterlayer .trace, .barlayer .trace").count() >= 1, place
-            assert await chart.locator(".xtitle").text_content(), place
-            assert await chart.locator(".ytitle").text_content(), place
-        over = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
-        assert over <= 0
-        for details in await page.locator("summary").all():
-            await details.click()
-        found = await Axe().run(page)
-        bad = found.response["violations"]
-        assert not bad, [(one["id"], [node["html"] for node in one["nodes"]]) for one in bad]
+        await has_no_barrier(page, charts)
 
 
 async def test_what_is_read_is_what_the_result_says(tmp_path: Path) -> None:

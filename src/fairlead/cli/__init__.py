@@ -71,6 +71,14 @@ _COMMANDS: dict[str, tuple[str, str]] = {
         "fairlead.cli.simulate",
         "Play a scenario in virtual time: what is placed, waits, and costs.",
     ),
+    "sweep": (
+        "fairlead.cli.sweep",
+        "Play a scenario for every combination of parameters, and compare.",
+    ),
+    "spot-plan": (
+        "fairlead.cli.spot_plan",
+        "Find the cheapest policy for spot nodes that keeps a workload available enough.",
+    ),
     "report": ("fairlead.cli.report", "Show results of simulations in one HTML file, beside each other."),
     "scenario": ("fairlead.cli.scenario", "Check, describe and import scenarios for simulate."),
     "demo": ("fairlead.cli.demo", "Show the scheduler at work on an embedded cluster."),

@@ -1,17 +1,21 @@
-"""The progress of what is played in virtual time: a bar on a terminal, nothing elsewhere."""
+"""The progress of what takes seconds: a bar on a terminal, nothing elsewhere."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fairlead.simulation.sweep.run import Played
 
 _SHOWN_AFTER_S = 1.0
 
 
 @contextmanager
-def progress() -> Iterator[Callable[[float, float, int], None]]:
-    """Receives the virtual time that has passed, all there is, and how many pods wait."""
+def progress(what: str = "simulating") -> Iterator[Callable[[float, float, int], None]]:
+    """Receives how much is done (virtual time that has passed), of how much, and how many pods wait."""
     if not sys.stderr.isatty():
         yield lambda *_: None
         return
@@ -25,9 +29,40 @@ def progress() -> Iterator[Callable[[float, float, int], None]]:
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("simulating", total=None)
+        task = bar.add_task(what, total=None)
 
         def say(passed_s: float, of_s: float, pending: int) -> None:
-            bar.update(task, completed=passed_s, total=of_s, description=f"simulating, {pending} pods wait")
+            said = f"{what}, {pending} pods wait" if pending else what
+            bar.update(task, completed=passed_s, total=of_s, description=said)
+
+        yield say
+
+
+@contextmanager
+def progress_of_runs() -> Iterator[Callable[[Played | None, int], None]]:
+    """Receives each run's outcome and how many are left; None before the first."""
+    if not sys.stderr.isatty():
+        yield lambda *_: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TextColumn("ETA"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("sweeping", total=None)
+        done = failed = 0
+
+        def say(played: Played | None, left: int) -> None:
+            nonlocal done, failed
+            if played is not None:
+                done, failed = done + (not played.error), failed + bool(played.error)
+            text = f"runs: {done} done, {failed} failed, {left} left"
+            bar.update(task, completed=done + failed, total=done + failed + left, description=text)
 
         yield say

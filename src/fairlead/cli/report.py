@@ -48,6 +48,14 @@ def write_page(text: str, to: str, flag: str) -> None:
         raise BadInput(f"{flag} {to}: cannot be written: {error.strerror or error}") from error
 
 
+def check_place(to: str, flag: str) -> None:
+    """Raise what will keep a file from being written, as far as it can be known before."""
+    if Path(to).is_dir():
+        raise BadInput(f"{flag} {to}: cannot be written: Is a directory")
+    if not Path(to).parent.is_dir():
+        raise BadInput(f"{flag} {to}: cannot be written: there is no folder {Path(to).parent}")
+
+
 def _read(name: str) -> bytes:
     try:
         return Path(name).read_bytes()

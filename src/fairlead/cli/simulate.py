@@ -81,6 +81,8 @@ def command(file: str, seed: int | None, out: str, report: str, output: str) -> 
 
 
 def _show(found: Result) -> None:
+    from fairlead.simulation.report.words import availability
+
     pods, waits = found.pods, found.waits
     show_lines(
         f"{found.scenario}: {_span(found.duration_s)} of virtual time, seed {found.seed}", style="bold"
@@ -134,7 +136,7 @@ def _show(found: Result) -> None:
                 str(one.pods.evicted),
                 str(one.pods.pending),
                 _wait(one.waits.p95),
-                "" if one.availability is None else f"{one.availability:.4%}",
+                "" if one.availability is None else availability(one.availability),
                 "" if one.availability is None else f"{one.outages}, longest {_wait(one.longest_outage_s)}",
             )
             for one in found.workloads

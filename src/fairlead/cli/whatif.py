@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import shutil
 import sys
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -26,6 +30,7 @@ NOT_AS_EXPECTED = 3
 """The exit code when an --expect does not hold."""
 
 _ORDER = "fairlead.whatif.order"
+_PROGRESS_EVERY_S = 0.2
 _SHOWN = 20
 _MOST = 100
 
@@ -57,18 +62,21 @@ def _changes_option(flag: str, metavar: str, text: str) -> Callable[[Any], Any]:
     \b
     fairlead whatif -f examples/whatif/cluster.yaml --lose-tier spot
     fairlead whatif -f examples/whatif/cluster.yaml --drain steady-1 --expect 'pending==0'
+    fairlead whatif -f examples/whatif/cluster.yaml --drain 'spot-1,steady-*'
     fairlead whatif -f examples/whatif/cluster.yaml --apply examples/whatif/more.yaml --min-nodes steady
     fairlead whatif -f examples/whatif/cluster.yaml --scale shop/web=12 --drain spot-1 -o json
 
-    Changes are made in the order in which they are given, a second apart. The cluster is only read.
+    NODES are names and patterns, separated by commas (steady-1,spot-*), or labels (pool=old). Every change
+    may be given several times; they are made in the order in which they are given, a second apart. The
+    cluster is only read.
 
     Exits with 0, with 1 when the cluster cannot be asked, with 2 when the input cannot be used, with 3 when
     an --expect does not hold.
     """,
 )
-@_changes_option("--add-nodes", "GROUP=N", "Add N nodes like those of a node group. Repeatable, as all are.")
-@_changes_option("--remove-node", "NODE", "Remove a node as a cloud does: at once, with its pods.")
-@_changes_option("--drain", "NODE", "Cordon a node and evict its pods, as disruption budgets allow.")
+@_changes_option("--add-nodes", "GROUP=N", "Add N nodes like those of a node group.")
+@_changes_option("--remove-node", "NODES", "Remove nodes as a cloud does: at once, with their pods.")
+@_changes_option("--drain", "NODES", "Cordon nodes and evict their pods, as disruption budgets allow.")
 @_changes_option("--lose-tier", "[POLICY/]TIER", "Remove every node of a policy's tier; it gets no new ones.")
 @_changes_option("--lose-zone", "ZONE", "Remove every node of a zone.")
 @_changes_option("--scale", "NAMESPACE/[KIND/]NAME=N", "Give a workload another number of replicas.")
@@ -83,6 +91,12 @@ def _changes_option(flag: str, metavar: str, text: str) -> Callable[[Any], Any]:
 )
 @click.option(
     "--node-groups", default="", metavar="FILE", help="Node groups that an autoscaler may bring nodes of."
+)
+@click.option(
+    "--node-pools/--no-node-pools",
+    default=True,
+    show_default=True,
+    help="Let an autoscaler bring nodes like those that each Karpenter NodePool of the cluster has.",
 )
 @click.option(
     "--components",
@@ -128,6 +142,7 @@ def command(
     *,
     policies: tuple[str, ...],
     node_groups: str,
+    node_pools: bool,
     components: str | None,
     min_nodes: str,
     expected: tuple[str, ...],
@@ -139,13 +154,12 @@ def command(
     """Show what would happen to a cluster if something were done to it.
 
     A copy of the cluster goes on in virtual time until nothing changes: its controllers, kube-scheduler,
-    Fairlead's components and, with --node-groups, an autoscaler, by the code that runs live. Beside it goes a
-    copy to which nothing is done, so that the difference is the changes' own. Running jobs do not finish, and
-    nothing else is created than what controllers create. Nothing is written to the cluster.
+    Fairlead's components and, with --node-groups or NodePools, an autoscaler, by the code that runs live.
+    Beside it goes a copy to which nothing is done, so that the difference is the changes' own. Running jobs
+    do not finish, and nothing else is created than what controllers create. Nothing is written to the
+    cluster.
     """
-    from fairlead.cli.state import read_objects
     from fairlead.doors.process import configure_logging
-    from fairlead.simulation.contents import manifests
     from fairlead.simulation.expectations import Expectation
     from fairlead.simulation.whatif import Question, compare, fewest_nodes
 
@@ -153,7 +167,7 @@ def command(
     expectations = [Expectation.read(one) for one in expected]
     question = Question(
         [_change(flag, value) for flag, value in ctx.meta[_ORDER]],
-        manifests(read_objects(policies)) if policies else (),
+        _policies(policies),
         timedelta(seconds=duration_s("--quiet", quiet)),
         timedelta(seconds=duration_s("--limit", limit)),
         given_prices(prices, node_groups),
@@ -161,8 +175,9 @@ def command(
     if not (question.changes or question.policies or min_nodes):
         raise BadInput("nothing is to be done: give a change, such as --drain NODE; see --help")
     configure_logging("auto", "warning")  # what happens in a copy is told by its outcome
-    contents = _contents(source, node_groups, components)
-    with _playing() as say:
+    with _without_collection(), _progress() as say:
+        contents = _contents(source, node_groups, components, say, node_pools=node_pools)
+        gc.freeze()
         if min_nodes:
             number = fewest_nodes(contents, question, min_nodes, _MOST, say)
             question = _with_nodes(question, min_nodes, number)
@@ -194,23 +209,58 @@ def _with_nodes(question: Question, group: str, number: int) -> Question:
 # What is asked about
 
 
-def _contents(source: Source, node_groups: str, components: str | None) -> Contents:
+def _contents(
+    source: Source,
+    node_groups: str,
+    components: str | None,
+    say: Callable[[str], None],
+    *,
+    node_pools: bool,
+) -> Contents:
     from fairlead.cli.nodegroups.file import read_given
     from fairlead.cli.state import read_objects
-    from fairlead.simulation.contents import Contents, check_components, components_seen, manifests
+    from fairlead.simulation.contents import (
+        Contents,
+        check_components,
+        components_seen,
+        manifests,
+        share_parts,
+    )
+    from fairlead.simulation.node_pools import groups_of_pools
 
     settings = source.configuration().settings()
     if source.files:
         if source.kubeconfig or source.context:
             raise BadInput("the state comes from files or from a cluster, not from both")
+        say(f"reading {', '.join(source.files)}")
         objects = tuple(manifests(read_objects(source.files)))
         at = _newest(objects)
     else:
         objects, at = _live(source), datetime.now(UTC)
+    share_parts(objects)
     named = None if components is None else [one for one in components.split(",") if one]
     acting = components_seen(objects, at, settings) if named is None else check_components(named)
-    groups = read_given(node_groups) if node_groups else ()
-    return Contents(objects, at, settings, acting, tuple(groups))
+    groups = {one.name: one for one in read_given(node_groups)} if node_groups else {}
+    if node_pools:
+        pools = groups_of_pools(objects)
+        show_warnings(pools.left_out)
+        groups = {one.name: one for one in pools.groups} | groups
+    return Contents(objects, at, settings, acting, tuple(groups.values()))
+
+
+def _policies(files: Sequence[str]) -> list[dict[str, Any]]:
+    from fairlead.cli.state import read_objects
+    from fairlead.kube.decode import call_it
+    from fairlead.policy.names import POLICIES
+    from fairlead.policy.rule.model import read_policies
+    from fairlead.simulation.contents import manifests
+
+    found = manifests(read_objects(files)) if files else []
+    for one in found:
+        if one.get("kind") != POLICIES.kind:
+            raise BadInput(f"--policy: {call_it(one)} is no PlacementPolicy; --apply takes other objects")
+    read_policies(found)
+    return found
 
 
 def _live(source: Source) -> tuple[dict[str, Any], ...]:
@@ -283,7 +333,9 @@ def _apply(text: str) -> Change:
 
 def _show(found: Comparison, *, every_line: bool) -> None:
     a, b = found.without, found.changed
-    show_lines(*(f"what if: {one}" for one in found.changes), style="bold")
+    show_lines(*(f"what if: {one}" for one in found.changes[:_SHOWN]), style="bold")
+    if len(found.changes) > _SHOWN:
+        show_lines(f"and {len(found.changes) - _SHOWN} more changes", style="bold")
     rows = [
         _row("pods with a node", a.placed, b.placed),
         _row("pods without", a.pending, b.pending, bad=True),
@@ -305,8 +357,11 @@ def _show(found: Comparison, *, every_line: bool) -> None:
         show_table(("WORKLOAD", "TIER", "AS IT IS", "WITH THIS", "EVICTED"), shown, sparse=True)
         if len(changed) > len(shown):
             show_lines(f"and {len(changed) - len(shown)} more: -o wide")
-    for pod, why in b.refused.items():
+    kept = list(b.refused.items())
+    for pod, why in kept if every_line else kept[:_SHOWN]:
         show_lines(f"not drained: {pod}: {why}", style="yellow")
+    if len(kept) > _SHOWN and not every_line:
+        show_lines(f"and {len(kept) - _SHOWN} more were not drained: -o wide", style="yellow")
 
 
 def _row(what: str, a: float, b: float, *, bad: bool = False) -> tuple[Any, ...]:
@@ -338,33 +393,60 @@ def _reasons(a: Outcome, b: Outcome) -> list[tuple[Any, ...]]:
 
 
 def _workloads(a: Outcome, b: Outcome) -> list[tuple[Any, ...]]:
-    """Workloads that end otherwise, those with pods evicted first."""
+    """Workloads that end otherwise, tier by tier, those with most pods evicted first."""
 
     def of(found: Outcome, one: Share) -> str:
         placed, pending = found.placed_by.get(one, 0), found.pending_by.get(one, 0)
-        return f"{placed}" + (f" and {pending} pending" if pending else "")
+        if not pending:
+            return f"{placed}"
+        return f"{placed} and {pending} pending" if placed else f"{pending} pending"
 
     shares = {*a.placed_by, *b.placed_by, *a.pending_by, *b.pending_by, *b.evicted_by}
+    evicted: Counter[str] = Counter()
+    revisions: dict[str, set[str]] = {}
+    for one in shares:
+        evicted[one.workload] += b.evicted_by.get(one, 0)
+        revisions.setdefault(one.workload, set()).add(one.revision)
     rows = []
-    for one in sorted(shares, key=lambda one: (-b.evicted_by.get(one, 0), one)):
-        evicted = b.evicted_by.get(one, 0)
-        if of(a, one) != of(b, one) or evicted:
-            name = one.workload + (f" ({one.revision})" if one.revision else "")
-            rows.append((name, one.tier, of(a, one), of(b, one), str(evicted) if evicted else ""))
+    for one in sorted(shares, key=lambda one: (-evicted[one.workload], one)):
+        gone = b.evicted_by.get(one, 0)
+        if of(a, one) != of(b, one) or gone:
+            several = one.revision and len(revisions[one.workload]) > 1
+            name = one.workload + (f" ({one.revision})" if several else "")
+            rows.append((name, one.tier, of(a, one), of(b, one), str(gone) if gone else ""))
     return rows
 
 
 @contextmanager
-def _playing() -> Iterator[Callable[[str], None]]:
-    """A line on standard error that says what is being played, on a terminal."""
-    terminal = sys.stderr.isatty()
+def _without_collection() -> Iterator[None]:
+    """What is read stays until the end: to look through it for garbage would take as long as all the rest."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        if was_enabled:
+            gc.enable()
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    """A line on standard error that says what is being done and how far it is, on a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    shown = float("-inf")
 
     def say(text: str) -> None:
-        if terminal:
-            click.echo(f"\r\x1b[Kplaying {text} …", err=True, nl=False)
+        nonlocal shown
+        now = time.monotonic()
+        if now - shown >= _PROGRESS_EVERY_S:
+            shown = now
+            width = shutil.get_terminal_size().columns - 1
+            click.echo(f"\r\x1b[K{text[:width]}", err=True, nl=False)
 
     try:
         yield say
     finally:
-        if terminal:
-            click.echo("\r\x1b[K", err=True, nl=False)
+        click.echo("\r\x1b[K", err=True, nl=False)

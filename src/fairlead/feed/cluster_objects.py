@@ -9,9 +9,11 @@ from fairlead.client.api import Client
 from fairlead.feed.cluster import first_answer, queries_of
 from fairlead.feed.cluster_read import ClusterRead, Progress, Query, TakePage, read_cluster
 from fairlead.kube.resources import Resource, known
+from fairlead.policy.names import LEDGERS
 
 # Beside what the engine reads: what controllers, admission and the question of who acts are about.
 _MORE = ("DaemonSet", "LimitRange", "MutatingWebhookConfiguration", "PriorityClass", "ServiceAccount")
+_NODE_POOLS = Resource("karpenter.sh", "v1", "nodepools", "NodePool", namespaced=False)
 
 
 async def read_objects(
@@ -35,7 +37,7 @@ def _queries(served: Iterable[Resource], system_namespace: str) -> list[Query]:
     """What every question is answered from, and more; all as plain data. Leases of others are not copied."""
     listed = list(served)
     offered = {(one.group, one.plural) for one in listed}
-    more = (known(kind) for kind in _MORE)
+    more = (*(known(kind) for kind in _MORE), LEDGERS, _NODE_POOLS)
     asked = [
         replace(query, kind=None)
         for query in queries_of(listed, system_namespace)

@@ -78,4 +78,7 @@ class ObjectMeta(Object, frozen=True, gc=False):
     @property
     def controller(self) -> OwnerReference | None:
         """The owner that recreates this object, if any."""
-        return next((owner for owner in self.owner_references if owner.controller), None)
+        for owner in self.owner_references:
+            if owner.controller:
+                return owner
+        return None

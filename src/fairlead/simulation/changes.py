@@ -8,6 +8,7 @@ whose nodes would be in it cannot have any.
 
 from __future__ import annotations
 
+import fnmatch
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -18,16 +19,21 @@ from fairlead.engine.ask.capacity import ZONE, group_of
 from fairlead.errors import ApiError, BadInput
 from fairlead.kube.decode import convert
 from fairlead.kube.node import Node
+from fairlead.kube.selectors import matches, parse_label_selector
 from fairlead.nodegroups import GROUP_LABEL, node_of, template_of
+from fairlead.policy.names import POLICIES
 from fairlead.policy.tiers.tier_nodes import TierNodes
-from fairlead.simulation.cluster_copy import ClusterCopy
+from fairlead.simulation.cluster_copy import ClusterCopy, Progress, called
 from fairlead.simulation.contents import Obj
 from fairlead.simulation.drain import Drain
 from fairlead.world.api import DeleteOptions, Options
+from fairlead.world.objects import labels_of
 
 _HOSTNAME = "kubernetes.io/hostname"
 _SCALED = ("Deployment", "StatefulSet", "ReplicaSet")
 _MANAGER = Options(field_manager="whatif", force=True)
+_PATTERN = frozenset("*?[")
+_NAMED = 3  # nodes that a change's text names one by one
 # A node's own, which another node of its kind does not have.
 _OWN_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "ToBeDeletedByClusterAutoscaler")
 
@@ -67,11 +73,7 @@ class AddNodes(Change):
             there = {group_of(convert(one, Node)): one for one in reversed(copy.nodes())}
             pattern = there.get(self.group)
             if pattern is None:
-                names = sorted({*known, *filter(None, there)})
-                raise BadInput(
-                    f"add nodes: there is no node group {self.group!r}; "
-                    + (f"there are {', '.join(names)}" if names else "no node says which group it is of")
-                )
+                raise no_group(self.group, {*known, *there})
             make = lambda name, _: _like(pattern, name)  # noqa: E731
         taken = {one["metadata"]["name"] for one in copy.nodes()}
         number = 0
@@ -87,37 +89,40 @@ class AddNodes(Change):
 
 @dataclass(frozen=True, slots=True)
 class RemoveNode(Change):
-    """A machine is gone."""
+    """Machines are gone; `node` says which, as `named_nodes` takes it."""
 
     node: str
 
     @property
     def text(self) -> str:
         """See `Change`."""
-        return f"remove node {self.node}"
+        return f"remove {_said(self.node)}"
 
     def apply(self, copy: ClusterCopy) -> None:
         """See `Change`."""
-        _named(copy, self.node)
-        _remove(copy, [self.node])
+        _remove(copy, named_nodes(copy, self.node))
 
 
 @dataclass(frozen=True, slots=True)
 class DrainNode(Change):
-    """A node is cordoned, and its pods are evicted as budgets allow it."""
+    """Nodes are cordoned, all of them first, and their pods are evicted as budgets allow it.
+
+    `node` says which nodes, as `named_nodes` takes it.
+    """
 
     node: str
 
     @property
     def text(self) -> str:
         """See `Change`."""
-        return f"drain node {self.node}"
+        return f"drain {_said(self.node)}"
 
     def apply(self, copy: ClusterCopy) -> None:
         """See `Change`."""
-        _named(copy, self.node)
-        copy.world.patch("Node", self.node, {"spec": {"unschedulable": True}})
-        copy.drains.append(Drain(copy.world, self.node))
+        chosen = named_nodes(copy, self.node)
+        for name in chosen:
+            copy.world.patch("Node", name, {"spec": {"unschedulable": True}})
+        copy.drains += [Drain(copy.world, name) for name in chosen]
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +226,10 @@ class Apply(Change):
     def apply(self, copy: ClusterCopy) -> None:
         """See `Change`."""
         for item in self.objects:
+            if item.get("kind") == POLICIES.kind:
+                raise BadInput(
+                    f"apply: {called(item)}: a policy is tried with --policy, and holds from the start"
+                )
             copy.apply(item, _MANAGER)
 
 
@@ -259,17 +268,56 @@ APART = timedelta(seconds=1)
 """Between two changes, as between two commands of a user: what the first one starts has begun by then."""
 
 
-def apply_all(copy: ClusterCopy, changes: Iterable[Change]) -> None:
-    """Make changes, in order, a second apart."""
+def apply_all(
+    copy: ClusterCopy, changes: Iterable[Change], say: Callable[[Progress], None] = lambda _: None
+) -> None:
+    """Make changes, in order, a second apart; `say` receives how far it is.
+
+    Before the first one all components have had a look: they know what the cluster was like.
+    """
     for number, change in enumerate(changes):
-        if number:
-            copy.world.run_until(APART)
+        copy.go_on(APART if number else timedelta(), say)
         change.apply(copy)
 
 
-def _named(copy: ClusterCopy, node: str) -> None:
-    if copy.find("Node", "", node) is None:
-        raise BadInput(f"there is no node {node!r}; `fairlead nodes` lists them")
+def no_group(name: str, there: Iterable[str]) -> BadInput:
+    """That there is no node group of a name, with those that there are."""
+    names = sorted(filter(None, there))
+    said = f"there are {', '.join(names)}" if names else "no node says which group it is of"
+    return BadInput(f"there is no node group {name!r}; {said}")
+
+
+def named_nodes(copy: ClusterCopy, text: str) -> list[str]:
+    """The nodes that a text means: names and patterns with ``*``, between commas, or a label selector."""
+    if "=" in text:
+        selector = parse_label_selector(text)
+        found = [one["metadata"]["name"] for one in copy.nodes() if matches(selector, labels_of(one))]
+        if not found:
+            raise BadInput(f"there is no node with labels {text}; `fairlead nodes` lists them")
+        return found
+    names = [one["metadata"]["name"] for one in copy.nodes()]
+    chosen: dict[str, None] = {}
+    for part in filter(None, (one.strip() for one in text.split(","))):
+        some = fnmatch.filter(names, part) if _PATTERN.intersection(part) else [part]
+        if not some or (part in some and copy.find("Node", "", part) is None):
+            raise BadInput(f"there is no node {part!r}; `fairlead nodes` lists them")
+        chosen |= dict.fromkeys(some)
+    if not chosen:
+        raise BadInput(f"{text!r} names no node")
+    return list(chosen)
+
+
+def _said(nodes: str) -> str:
+    """Nodes in words.
+
+    >>> _said("a"), _said("a,b"), _said("spot-*"), _said("pool=old"), _said("a,b,c,d,e")
+    ('node a', 'nodes a, b', 'nodes spot-*', 'nodes with pool=old', 'nodes a, b, c and 2 more')
+    """
+    if "=" in nodes:
+        return f"nodes with {nodes}"
+    parts = [one.strip() for one in nodes.split(",") if one.strip()]
+    shown = ", ".join(parts[:_NAMED]) + (f" and {len(parts) - _NAMED} more" if len(parts) > _NAMED else "")
+    return f"{'node' if len(parts) == 1 and not _PATTERN.intersection(nodes) else 'nodes'} {shown}"
 
 
 def _remove(copy: ClusterCopy, nodes: Iterable[str]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -19,12 +19,15 @@ from msgspec.structs import replace
 from fairlead.engine.ask.capacity import group_of
 from fairlead.errors import ApiError, BadInput, BadObject
 from fairlead.kube.decode import convert
+from fairlead.kube.duration import age
 from fairlead.kube.node import Node
 from fairlead.nodegroups import GROUP_LABEL, NodeGroup
 from fairlead.policy.names import POLICIES
 from fairlead.policy.rule.model import PlacementPolicy
+from fairlead.policy.tiers.fallback import PROMISES
 from fairlead.simulation.contents import EXTENDER, REBALANCER, SCHEDULER, WEBHOOK, Contents, Obj
 from fairlead.simulation.drain import Drain
+from fairlead.simulation.node_pools import KIND as KIND_OF_POOLS
 from fairlead.world.admission import AdmissionRequest
 from fairlead.world.api import Options
 from fairlead.world.autoscaler import Pacing
@@ -33,10 +36,10 @@ from fairlead.world.extender import Extender
 from fairlead.world.fairlead_scheduler import Fairlead
 from fairlead.world.ids import CountedIds
 from fairlead.world.kubelet import Pace
-from fairlead.world.objects import stamp
+from fairlead.world.objects import finished, stamp
 from fairlead.world.placement import Placement
 from fairlead.world.schema.kinds import Strategy, strategy_of
-from fairlead.world.schema.resources import BUILTIN, NAMESPACES, Registry, Resource
+from fairlead.world.schema.resources import BUILTIN, NAMESPACES, PODS, Registry, Resource
 from fairlead.world.schema.shape import copy_json
 from fairlead.world.store import Change, Store
 from fairlead.world.world import World
@@ -50,6 +53,7 @@ _LEFT_OUT = frozenset(
         "Event",
         "Lease",
         "MutatingWebhookConfiguration",
+        KIND_OF_POOLS,
         "PlacementLedger",
         POLICIES.kind,
         "ValidatingWebhookConfiguration",
@@ -61,6 +65,48 @@ _PACE = Pace(job=timedelta(days=3650))
 _USUAL = Pacing()
 # A cluster is quiet while none of these changes: what follows from them is said of their owners later.
 _WATCHED = frozenset({"Pod", "Node"})
+# Steps between two looks at how far it is.
+_SLICE = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Original:
+    """What all copies of a cluster begin with. Invariant: nothing changes it; each copy forks its store."""
+
+    store: Store
+    skipped: Counter[str]
+    """Kinds of objects that a copy cannot have, and how many there were."""
+
+
+def load(contents: Contents) -> Original:
+    """Put the objects into a store; what never was in a cluster gets the defaults of one."""
+    registry, skipped, begin = Registry(), Counter[str](), stamp(contents.at)
+    there: list[tuple[Resource, Obj]] = []
+    namespaces: dict[str, None] = {}
+    for item in contents.objects:
+        kind = item["kind"]
+        if kind in _LEFT_OUT:
+            continue
+        resource = registry.of_kind(item.get("apiVersion", "v1"), kind)
+        if resource is None:
+            skipped[kind] += 1
+            continue
+        found = _in_a_namespace(item, resource)
+        if not found["metadata"].get("resourceVersion"):
+            found = _as_if_stored(found, strategy_of(registry.served(resource)), begin)
+        if resource.namespaced:
+            namespaces[found["metadata"]["namespace"]] = None
+        there.append((resource, found))
+    known = {item["metadata"]["name"] for resource, item in there if resource == NAMESPACES}
+    for name in namespaces:
+        if name not in known:
+            made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            there.append((NAMESPACES, _as_if_stored(made, _NAMESPACE, begin)))
+    uids = {item["metadata"]["uid"] for _, item in there}
+    store = Store(history=0)
+    for resource, item in there:
+        store.put(resource, _with_known_owners(item, uids))
+    return Original(store, skipped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +117,25 @@ class Quiet:
     reached: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a copy has come: what has passed of its own time, and how many pods wait for a node by now."""
+
+    passed: timedelta
+    pending: int
+
+    def __str__(self) -> str:
+        """In words: ``2m30s passed, 12 pods pending``."""
+        pods = "pod" if self.pending == 1 else "pods"
+        return f"{age(self.passed.total_seconds())} passed, {self.pending:,} {pods} pending"
+
+
 class ClusterCopy:
     """See the module. Close it when it is done with.
 
     `autoscaler` is how patient one is that brings nodes of the contents' groups; None: there is none. `found`
-    false: the cluster begins here, and its groups with as many nodes as they desire.
+    false: the cluster begins here, and its groups with as many nodes as they desire. `original` is what
+    `load` made of the contents' objects, where several copies are made of them.
 
     Invariant: two copies of the same contents to which the same is done end alike, byte for byte.
     """
@@ -83,6 +143,7 @@ class ClusterCopy:
     def __init__(
         self,
         contents: Contents,
+        original: Original | None = None,
         *,
         autoscaler: Pacing | None = _USUAL,
         pace: Pace = _PACE,
@@ -90,15 +151,16 @@ class ClusterCopy:
         found: bool = True,
     ) -> None:
         self.contents = contents
-        self.skipped: Counter[str] = Counter()
-        """Kinds of objects that the copy cannot have, and how many there were."""
+        begin = original or load(contents)
+        self.skipped = begin.skipped
         self.policies: tuple[PlacementPolicy, ...] = contents.policies()
         self.clock = VirtualClock(contents.at)
         self.begin = contents.at
-        store = Store(history=0)
-        self._load(store, contents.objects)
+        store = begin.store.fork()
         components = contents.components
-        self.placement = Placement(self.policies) if self.policies else None
+        self.placement: Placement | None = None
+        if self.policies:
+            self.placement = Placement(self.policies, contents.marks(), contents.ledgers())
         if self.placement is not None:
             self.placement.active = REBALANCER in components
         extender = Extender(self.placement) if self.placement is not None and EXTENDER in components else None
@@ -112,6 +174,7 @@ class ClusterCopy:
             ids=CountedIds(_seed(store)),
             hooks=[self._admit] if self.placement is not None and WEBHOOK in components else [],
             extender=extender,
+            events=PROMISES,
         )
         self._nodes_as_found()
         if self.placement is not None:
@@ -119,9 +182,12 @@ class ClusterCopy:
         self.scheduler: Fairlead | None = None
         if SCHEDULER in components:
             marks = self.placement.marks if self.placement is not None else None
-            self.scheduler = Fairlead(self.world.api, self.clock, contents.settings, self.policies, marks)
+            self.scheduler = Fairlead(
+                self.world.api, self.clock, contents.settings, self.policies, marks, events=PROMISES
+            )
         self.drains: list[Drain] = []
         self._changed_at = contents.at
+        self._waiting = {one["metadata"]["uid"]: None for one in store.list(PODS) if _waits(one)}
         self._stop = store.subscribe(self._changed)
 
     # Doing things to it
@@ -158,17 +224,33 @@ class ClusterCopy:
 
     # Time
 
-    def settle(self, quiet: timedelta, limit: timedelta) -> Quiet:
-        """Let things happen until nothing has changed for `quiet`, or until `limit` has passed."""
-        clock, runner = self.clock, self.world.runner
+    def settle(
+        self, quiet: timedelta, limit: timedelta, say: Callable[[Progress], None] = lambda _: None
+    ) -> Quiet:
+        """Let things happen until nothing has changed for `quiet`, or until `limit` has passed.
+
+        `say` receives, again and again, how far it is.
+        """
+        clock = self.clock
         start = self._changed_at = clock.now()
         end = start + limit
         while True:
-            runner.drain()
+            self._drain(say)
             rests_at, due = self._changed_at + quiet, clock.next_at()
             if due is None or due > min(rests_at, end):
                 return Quiet(self._changed_at - start, rests_at <= end)
             clock.step(end)
+
+    def go_on(self, span: timedelta, say: Callable[[Progress], None] = lambda _: None) -> None:
+        """Let everything happen that is due within a time."""
+        end = self.clock.now() + span
+        self._drain(say)
+        while self.clock.step(end):
+            self._drain(say)
+
+    def progress(self) -> Progress:
+        """How far it is."""
+        return Progress(self.clock.now() - self.begin, len(self._waiting))
 
     def close(self) -> None:
         """Let go of everything."""
@@ -183,33 +265,10 @@ class ClusterCopy:
 
     # Inside
 
-    def _load(self, store: Store, objects: Iterable[Obj]) -> None:
-        """Put the objects into the store; what never was in a cluster gets the defaults of one."""
-        registry = Registry()
-        there: list[tuple[Resource, Obj]] = []
-        namespaces: dict[str, None] = {}
-        for item in objects:
-            kind = item["kind"]
-            if kind in _LEFT_OUT:
-                continue
-            resource = registry.of_kind(item.get("apiVersion", "v1"), kind)
-            if resource is None:
-                self.skipped[kind] += 1
-                continue
-            found = _in_a_namespace(item, resource)
-            if not found["metadata"].get("resourceVersion"):
-                found = _as_if_stored(found, strategy_of(registry.served(resource)), stamp(self.begin))
-            if resource.namespaced:
-                namespaces[found["metadata"]["namespace"]] = None
-            there.append((resource, found))
-        known = {item["metadata"]["name"] for resource, item in there if resource == NAMESPACES}
-        for name in namespaces:
-            if name not in known:
-                made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-                there.append((NAMESPACES, _as_if_stored(made, _NAMESPACE, stamp(self.begin))))
-        uids = {item["metadata"]["uid"] for _, item in there}
-        for resource, item in there:
-            store.put(resource, _with_known_owners(item, uids))
+    def _drain(self, say: Callable[[Progress], None]) -> None:
+        while self.world.runner.drain(_SLICE):
+            say(self.progress())
+        say(self.progress())
 
     def _nodes_as_found(self) -> None:
         """Nodes that were not ready stay so: nothing tells that their machines will come back."""
@@ -234,6 +293,11 @@ class ClusterCopy:
     def _changed(self, change: Change) -> None:
         if change.resource.kind in _WATCHED:
             self._changed_at = self.clock.now()
+        if change.resource == PODS:
+            if change.type != "DELETED" and _waits(change.object):
+                self._waiting[change.object["metadata"]["uid"]] = None
+            else:
+                self._waiting.pop(change.object["metadata"]["uid"], None)
 
 
 def called(item: Mapping[str, Any]) -> str:
@@ -243,6 +307,10 @@ def called(item: Mapping[str, Any]) -> str:
     return f"{item.get('kind') or 'object'} " + (
         f"{meta['namespace']}/{name}" if meta.get("namespace") else name
     )
+
+
+def _waits(pod: Obj) -> bool:
+    return not pod["spec"].get("nodeName") and not finished(pod)
 
 
 def _in_a_namespace(item: Obj, resource: Resource) -> Obj:

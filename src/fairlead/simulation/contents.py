@@ -11,13 +11,17 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+import msgspec
+
 from fairlead.engine.ask.objects import opened
 from fairlead.engine.planning.settings import Settings
 from fairlead.errors import BadInput, BadObject
 from fairlead.kube.decode import call_it
 from fairlead.nodegroups import NodeGroup
-from fairlead.policy.names import POLICIES
+from fairlead.policy.names import LEDGERS, POLICIES
 from fairlead.policy.rule.model import PlacementPolicy, read_policies
+from fairlead.policy.slots.ledger import Ledger
+from fairlead.policy.tiers.marks import Marks
 from fairlead.world.objects import parse_time
 
 Obj = dict[str, Any]
@@ -49,15 +53,53 @@ class Contents:
         """The placement policies among the objects."""
         return tuple(read_policies(self.of_kind(POLICIES.kind)))
 
+    def marks(self) -> dict[str, Marks]:
+        """By policy, the tiers that it leaves alone for now."""
+        found = {}
+        status = {one["metadata"]["name"]: one.get("status") or {} for one in self.of_kind(POLICIES.kind)}
+        for policy in self.policies():
+            if marks := status[policy.name].get("marks"):
+                known = Marks.from_plain(marks, policy.spec.fallback.cool_down_s)
+                found[policy.name] = known.only(tier.name for tier in policy.spec.tiers)
+        return found
+
+    def ledgers(self) -> tuple[Ledger, ...]:
+        """Which pod of a group has which slot."""
+        return tuple(map(Ledger.from_object, self.of_kind(LEDGERS.kind)))
+
     def with_policies(self, given: Iterable[Obj]) -> Contents:
-        """The same with these policies, each in the place of one of its name."""
-        new = {one["metadata"]["name"]: one for one in given}
+        """The same with these policies, each in the place of one of its name, whose status stays."""
+        old = {one["metadata"]["name"]: one.get("status") for one in self.of_kind(POLICIES.kind)}
+        new = {name: {"status": old.get(name), **one} for one in given if (name := one["metadata"]["name"])}
         kept = [
             one
             for one in self.objects
             if one.get("kind") != POLICIES.kind or one["metadata"]["name"] not in new
         ]
         return replace(self, objects=(*kept, *new.values()))
+
+
+def share_parts(objects: Iterable[Obj]) -> None:
+    """Make parts of pods' specs that are equal one and the same, in place, in objects that were just read.
+
+    A thousand pods of one workload hold their environment and their resources once, not a thousand times.
+    """
+    known: dict[bytes, Any] = {}
+
+    def shared(value: Any) -> Any:
+        return known.setdefault(encode(value), value) if isinstance(value, dict | list) else value
+
+    encode = msgspec.json.Encoder().encode
+    for one in objects:
+        spec = one.get("spec") if one.get("kind") == "Pod" else None
+        if not isinstance(spec, dict):
+            continue
+        for name, value in spec.items():
+            # Names of tokens' volumes differ from pod to pod, so that containers differ as wholes.
+            for part in value if isinstance(value, list) else ():
+                if isinstance(part, dict):
+                    part |= {key: shared(held) for key, held in part.items()}
+            spec[name] = shared(value)
 
 
 def manifests(documents: Iterable[Any]) -> list[Obj]:

@@ -14,11 +14,10 @@ from typing import Any
 
 from fairlead.engine.ask.cluster import Cluster
 from fairlead.engine.ask.cost import Price, price_of
-from fairlead.engine.ask.policy_groups import group_index
 from fairlead.engine.ask.survey import Waiting, summed_up
 from fairlead.simulation.cluster_copy import ClusterCopy, Quiet
 from fairlead.simulation.contents import Obj
-from fairlead.world.objects import condition, controller_of, finished, labels_of
+from fairlead.world.objects import condition, controller_of, finished, key_of, labels_of
 from fairlead.world.schema.resources import PODS
 from fairlead.world.store import Change
 
@@ -87,7 +86,9 @@ class Observer:
 
     def __init__(self, copy: ClusterCopy) -> None:
         self._copy = copy
-        self._tiers = _tiers_now(copy)
+        self._tiers: dict[str, str] = {}  # by UID: where a pod was, whatever becomes of its node
+        for pod in copy.world.store.list(PODS):
+            self._note(pod)
         self.evicted: dict[str, Share] = {}
         """By UID, where each pod was."""
         self._stop = copy.world.store.subscribe(self._changed)
@@ -102,9 +103,14 @@ class Observer:
         if change.resource != PODS or not pod["spec"].get("nodeName") or finished(change.old or pod):
             return
         uid = pod["metadata"]["uid"]
+        self._note(pod)
         if uid not in self.evicted and (_is_disrupted(pod) or self._lost_its_node(change)):
             workload, revision = workload_of(pod)
             self.evicted[uid] = Share(workload, revision, self._tiers.get(uid, ""))
+
+    def _note(self, pod: Obj) -> None:
+        if tier := tier_of(self._copy, pod):
+            self._tiers[pod["metadata"]["uid"]] = tier
 
     def _lost_its_node(self, change: Change) -> bool:
         home = change.object["spec"]["nodeName"]
@@ -113,8 +119,6 @@ class Observer:
 
 def outcome(copy: ClusterCopy, quiet: Quiet, observer: Observer, prices: Sequence[Price] = ()) -> Outcome:
     """How it is now."""
-    cluster = _as_asked(copy)
-    tiers = _tiers(cluster)
     placed: Counter[Share] = Counter()
     pending: Counter[Share] = Counter()
     for pod in copy.world.store.list(PODS):
@@ -122,7 +126,7 @@ def outcome(copy: ClusterCopy, quiet: Quiet, observer: Observer, prices: Sequenc
             continue
         workload, revision = workload_of(pod)
         if pod["spec"].get("nodeName"):
-            placed[Share(workload, revision, tiers.get(pod["metadata"]["uid"], ""))] += 1
+            placed[Share(workload, revision, tier_of(copy, pod))] += 1
         else:
             pending[Share(workload, revision, "")] += 1
     moved = {one.what.uid for one in copy.placement.moves} if copy.placement is not None else set()
@@ -134,7 +138,7 @@ def outcome(copy: ClusterCopy, quiet: Quiet, observer: Observer, prices: Sequenc
         quiet=quiet,
         placed=placed.total(),
         pending=pending.total(),
-        waiting=tuple(summed_up(cluster.asked.waiting())),
+        waiting=tuple(summed_up(_as_asked(copy).asked.waiting())) if pending else (),
         evicted=evicted.total(),
         moved=len(moved),
         nodes=len(found),
@@ -145,6 +149,14 @@ def outcome(copy: ClusterCopy, quiet: Quiet, observer: Observer, prices: Sequenc
         moved_by=dict(Counter(share for uid, share in gone if uid in moved)),
         refused={key: why for drain in copy.drains for key, why in sorted(drain.refused.items())},
     )
+
+
+def tier_of(copy: ClusterCopy, pod: Obj) -> str:
+    """The tier that a governed pod's node is of; "" where there is none."""
+    if copy.placement is None or not pod["spec"].get("nodeName"):
+        return ""
+    found = copy.placement.machine.index.get(key_of(pod))
+    return "" if found is None else found.member.tier or ""
 
 
 def workload_of(pod: Obj) -> tuple[str, str]:
@@ -184,20 +196,3 @@ def _objects(copy: ClusterCopy) -> Iterator[Obj]:
     for resource in store.resources():
         if resource.kind != "Event":
             yield from store.list(resource)
-
-
-def _tiers_now(copy: ClusterCopy) -> dict[str, str]:
-    return _tiers(_as_asked(copy)) if copy.policies else {}
-
-
-def _tiers(cluster: Cluster) -> dict[str, str]:
-    """The tier that each governed pod's node is of, by UID."""
-    if not cluster.policies:
-        return {}
-    index = group_index(cluster)
-    found: dict[str, str] = {}
-    for pod in cluster.pods.values():
-        one = index.get(pod.metadata.uid)
-        if one is not None and one.member.tier:
-            found[pod.metadata.uid] = one.member.tier
-    return found

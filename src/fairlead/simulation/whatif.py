@@ -6,15 +6,19 @@ same contents, and nothing of one reaches the other.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
+from fairlead.engine.ask.capacity import group_of
 from fairlead.engine.ask.cost import Price
 from fairlead.errors import BadInput
-from fairlead.simulation.changes import AddNodes, Change, apply_all
-from fairlead.simulation.cluster_copy import ClusterCopy
+from fairlead.kube.decode import convert
+from fairlead.kube.node import Node
+from fairlead.simulation.changes import AddNodes, Change, apply_all, no_group
+from fairlead.simulation.cluster_copy import ClusterCopy, Original, Progress, load
 from fairlead.simulation.contents import Contents, Obj
 from fairlead.simulation.outcome import Observer, Outcome, outcome
 
@@ -67,33 +71,44 @@ class Comparison:
 def compare(
     contents: Contents, question: Question, say: Say = lambda _: None, look: Look = lambda *_: None
 ) -> Comparison:
-    """Both ways; `say` receives what is being done, for people who wait.
+    """Both ways; `say` receives what is being done and how far it is, for people who wait.
 
     `look` sees how each way ended, that with the changes first: what is wrong with one is then told at once.
     """
     say("with the changes")
-    changed, skipped = play(contents, question, look)
-    say("the cluster as it is")
-    without, _ = play(contents, replace(question, changes=(), policies=()), look)
-    return Comparison(without, changed, tuple(question.texts), skipped)
+    original = load(contents)
+    changed = play(contents, question, original, _during("with the changes", say), look)
+    alone = replace(question, changes=(), policies=())
+    without = play(contents, alone, original, _during("the cluster as it is", say), look)
+    return Comparison(without, changed, tuple(question.texts), dict(sorted(original.skipped.items())))
 
 
 def play(
-    contents: Contents, question: Question, look: Look = lambda *_: None
-) -> tuple[Outcome, dict[str, int]]:
-    """One way: how it ends, and the kinds that were left out."""
+    contents: Contents,
+    question: Question,
+    original: Original | None = None,
+    say: Callable[[Progress], None] = lambda _: None,
+    look: Look = lambda *_: None,
+) -> Outcome:
+    """One way: how it ends. `original` is what `load` made of the contents, once for several ways.
+
+    `say` receives how far it is, `look` sees the end.
+    """
     given = contents.with_policies(question.policies) if question.policies else contents
-    copy = ClusterCopy(given)
+    copy = ClusterCopy(given, original)
     try:
         observer = Observer(copy)
-        apply_all(copy, question.changes)
-        quiet = copy.settle(question.quiet, question.limit)
+        apply_all(copy, question.changes, say)
+        quiet = copy.settle(question.quiet, question.limit, say)
         found = outcome(copy, quiet, observer, question.prices)
         observer.close()
         look(copy, observer)
-        return found, dict(sorted(copy.skipped.items()))
+        return found
     finally:
         copy.close()
+        del copy
+        if not gc.isenabled():
+            gc.collect()  # a copy refers to itself: one that switched collection off would keep all of it
 
 
 def fewest_nodes(
@@ -103,12 +118,16 @@ def fewest_nodes(
 
     Raises BadInput where `most` are not enough. More nodes of a group are taken never to hurt.
     """
+    groups = {one.name for one in contents.groups}
+    groups |= {group_of(convert(one, Node)) for one in contents.of_kind("Node")}
+    if group not in groups:
+        raise no_group(group, groups)
+    original = load(contents)
 
     def pending(number: int) -> int:
-        say(f"{number} more of {group}")
         added = [AddNodes(group, number)] if number else []
         whole = replace(question, changes=[*added, *question.changes])
-        return play(contents, whole)[0].pending
+        return play(contents, whole, original, _during(f"{number} more of {group}", say)).pending
 
     if not pending(0):
         return 0
@@ -121,3 +140,7 @@ def fewest_nodes(
         middle = (low + high) // 2
         low, high = (middle, high) if pending(middle) else (low, middle)
     return high
+
+
+def _during(what: str, say: Say) -> Callable[[Progress], None]:
+    return lambda progress: say(f"{what}: {progress}")

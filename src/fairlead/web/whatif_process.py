@@ -11,6 +11,7 @@ import pickle
 import resource
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
@@ -38,6 +39,7 @@ from fairlead.web.whatif_task import HEAD, Task, framed
 _APPLY, _POLICY = "apply", "policy"
 _LEFT = ("evicted", "moved", "goes")
 _MOST_NODES, _MOST_REPLICAS = 5_000, 100_000
+_SAID_EVERY_S = 0.5
 _NICE = 10
 
 
@@ -67,6 +69,20 @@ class _Numbered(Change):
             raise BadChange(self.number, str(error)) from error
 
 
+def _paced(say: Callable[[str], None]) -> Callable[[str], None]:
+    """Say how far it is, but only now and then."""
+    last = float("-inf")
+
+    def paced(text: str) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= _SAID_EVERY_S:
+            last = now
+            say(text)
+
+    return paced
+
+
 def main() -> None:
     """Be the process."""
     received, sent = sys.stdin.buffer, sys.stdout.buffer
@@ -86,7 +102,7 @@ def main() -> None:
         question = _question(task)
         objects, unread = _objects(received)
         complete.set()
-        found = _answer(task, question, objects, lambda text: send({"say": f"playing {text}"}))
+        found = _answer(task, question, objects, _paced(lambda text: send({"say": f"playing {text}"})))
         send({"answer": {**found, "unread": unread}})
     except BadChange as error:
         send({"wrong": {"why": " ".join(str(error).split()), "change": error.number}})

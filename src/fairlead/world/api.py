@@ -23,6 +23,7 @@ from fairlead.world.ids import IdSource, RandomIds
 from fairlead.world.listing import EVERYTHING, Listing, Page, Selection, list_page, select
 from fairlead.world.patches import PatchKind, apply_patch
 from fairlead.world.schema.resources import CRDS, NAMESPACES, Registry, Resource, Served
+from fairlead.world.schema.shape import copy_json
 from fairlead.world.store import Object, Store
 
 __all__ = ["Admitted", "Api", "Clock", "DeleteOptions", "Listing", "Options", "Page", "Removal"]
@@ -126,9 +127,10 @@ class Api:
         new = writes.prepare_create(self, served, item, namespace)
 
         def commit(admitted: Object | None) -> Object:
+            changed = admitted is not new
             # A hook may have kept what it was shown, so that is not touched any more.
-            changed = admitted is not new or bool(self.hooks)
-            final = writes.finish_create(self, served, admitted or new, changed=changed)
+            own = copy_json(new) if self.hooks and not changed else admitted or new
+            final = writes.finish_create(self, served, own, changed=changed)
             return final if options.dry_run else self.store.put(resource, final)
 
         return Staged(_request("CREATE", served, new, None, options), commit)
@@ -283,8 +285,12 @@ class Api:
         def commit(admitted: Object | None) -> Object:
             if self.store.get(resource, namespace, name) is not old:
                 raise api_errors.conflict(resource, name)
-            changed = admitted is not new or bool(self.hooks)
-            final = writes.finish_update(self, served, admitted or new, old, subresource, changed=changed)
+            changed = admitted is not new
+            # A hook may have kept what it was shown: of that, metadata alone is changed from here on.
+            own = admitted or new
+            if self.hooks and not changed:
+                own = {**new, "metadata": dict(new["metadata"])}
+            final = writes.finish_update(self, served, own, old, subresource, changed=changed)
             if final is old or options.dry_run:
                 return final
             if is_finished(final):

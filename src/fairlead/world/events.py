@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import structlog
@@ -56,17 +57,20 @@ _REMEMBERED = 4096
 
 
 class Recorder:
-    """Writes events. Events never fail a controller: one that cannot be written is let go."""
+    """Writes events. Events never fail a controller: one that cannot be written is let go.
 
-    def __init__(self, api: Api, clock: Clock, *, enabled: bool = True) -> None:
+    `reasons` are those of the events that are written; None: all are.
+    """
+
+    def __init__(self, api: Api, clock: Clock, reasons: Collection[str] | None = None) -> None:
         self._api = api
         self._clock = clock
-        self._enabled = enabled
+        self._reasons = reasons
         self._said: dict[tuple[str, ...], tuple[str, str, int]] = {}
 
     def record(self, emit: Emit) -> None:
         """Write an event, or count it up when it was said before."""
-        if not self._enabled:
+        if self._reasons is not None and emit.reason not in self._reasons:
             return
         about, now = emit.about, self._clock.now()
         meta = about["metadata"]

@@ -59,11 +59,12 @@ class Extender(Follower):
         if ask is None:
             return None
         policy = ask.place.policy.name
-        probing = self._machine.state.wants_probe(ask, offered, now)
-        if probing:
-            claimed = self._placement.marks[policy].claim_probe(probing, pod.metadata.uid, now)
-            self._placement.marks[policy] = claimed or self._placement.marks[policy]
-            probing = probing if claimed is not None else ""
+        probing = ""
+        for tier in self._machine.state.may_try(ask, offered, now):
+            claimed = self._placement.marks[policy].claim_probe(tier, pod.metadata.uid, now)
+            if claimed is not None:
+                self._placement.marks[policy], probing = claimed, tier
+                break
         answer = self._machine.state.filter(ask, offered, now, probing)
         if not answer.nodes:
             self._look_at(self._clock.now() + self.pause)

@@ -8,7 +8,7 @@ claims that must first be bound for a pod are the door's business, such a pod is
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -72,10 +72,14 @@ class Fairlead(Follower):
         settings: Settings | None = None,
         policies: Iterable[PlacementPolicy] = (),
         marks: dict[str, Marks] | None = None,
+        *,
+        events: Collection[str] | None = None,
     ) -> None:
-        """`policies` are placement policies that hold from now on, `marks` theirs, that others write, too."""
+        """`policies` are placement policies that hold from now on, `marks` theirs, that others write, too;
+        `events` the reasons of the events that are written (None: of all).
+        """
         self.core = Core(settings)
-        self._recorder = Recorder(api, clock)
+        self._recorder = Recorder(api, clock, events)
         self._component = self.core.settings.scheduler_names[0]
         self._inbox: deque[Event] = deque()
         self._marks = {} if marks is None else marks

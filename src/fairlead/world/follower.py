@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 import structlog
 
 from fairlead.errors import BadObject
-from fairlead.kube.decode import convert
 from fairlead.kube.meta import Object
 from fairlead.world.api import Api
 from fairlead.world.clock import Clock, Timer
@@ -92,7 +91,7 @@ class Follower(ABC):
         if kind not in self.kinds:
             return
         try:
-            self._seen(kind, convert(item, self.kinds[kind]))
+            self._seen(kind, self._api.store.typed(item, self.kinds[kind]))
         except BadObject as error:
             self._unread(kind, item, error)
 

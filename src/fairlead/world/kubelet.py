@@ -31,6 +31,7 @@ from fairlead.world.controllers.writes import (
 from fairlead.world.objects import (
     annotations_of,
     condition,
+    condition_holds,
     controller_of,
     finished,
     key_of,
@@ -255,6 +256,8 @@ class Kubelet:
             looks.append(deadline)
         ready = _ready_at(pod, now)
         looks += [at for at in (end, ready) if at is not None and at > now]
+        if _is_told(pod, ready, now):
+            return [] if not looks else [Again(min(looks))]
         return status_writes(pod, _running(pod, host_ip, pod["status"].get("podIP", ""), now), looks)
 
     def _exit(self, pod: Obj, now: datetime) -> list[Write]:
@@ -425,6 +428,18 @@ def _running(pod: Obj, host_ip: str, pod_ip: str, now: datetime) -> Obj:
         "containerStatuses": _containers(pod, state, ready=is_ready),
     }
     return _with_init(pod, status, now)
+
+
+def _is_told(pod: Obj, ready: datetime | None, now: datetime) -> bool:
+    """Whether the status already says what there is to say: a pod may come from a cluster where another
+    kubelet wrote it, in its own way.
+    """
+    status, is_ready = pod.get("status") or {}, ready is not None and ready <= now
+    return (
+        status.get("observedGeneration", 0) == pod["metadata"].get("generation", 0)
+        and condition_holds(pod, "Ready") == (is_ready and _gates_open(pod))
+        and (condition(pod, "ContainersReady") is None or condition_holds(pod, "ContainersReady") == is_ready)
+    )
 
 
 def _ready_at(pod: Obj, now: datetime) -> datetime | None:

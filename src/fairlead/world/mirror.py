@@ -9,7 +9,6 @@ from __future__ import annotations
 from fairlead.engine.planning.room import Room
 from fairlead.engine.snapshot.snapshot import KINDS, Snapshot
 from fairlead.errors import BadObject
-from fairlead.kube.decode import convert
 from fairlead.world.store import Change, Object, Store
 from fairlead.world.view import kind_of
 
@@ -18,6 +17,7 @@ class Mirror:
     """Feeds a `Snapshot` from a store. Objects that the engine cannot use are left out, and listed."""
 
     def __init__(self, store: Store) -> None:
+        self._store = store
         self.snapshot = Snapshot(scheduler_names=())
         self.room = Room(self.snapshot)
         self.ranking = self.room.ranking
@@ -43,7 +43,7 @@ class Mirror:
         if kind not in KINDS or (kind == "Pod" and not item["spec"].get("nodeName")):
             return
         try:
-            self.snapshot.put(kind, convert(item, KINDS[kind]))
+            self.snapshot.put(kind, self._store.typed(item, KINDS[kind]))
         except BadObject as error:
             # What it was before is not true any more either.
             self._remove(kind, item)

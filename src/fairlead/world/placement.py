@@ -7,7 +7,7 @@ marks are in memory: there is only one process that could change them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -20,7 +20,7 @@ from fairlead.kube.decode import convert
 from fairlead.kube.meta import Object
 from fairlead.kube.pod import Pod
 from fairlead.policy.decide.admission import patched, tier_to_try
-from fairlead.policy.groups.member import GroupKey, Place
+from fairlead.policy.groups.member import Place
 from fairlead.policy.rule.model import PlacementPolicy
 from fairlead.policy.slots.ledger import Ledger
 from fairlead.policy.slots.placing import Placing, place, place_alone
@@ -53,16 +53,28 @@ class Placement(Follower):
     kinds = KINDS
     pause = timedelta(seconds=1)  # watches are not instant either
 
-    def __init__(self, policies: Iterable[PlacementPolicy]) -> None:
+    def __init__(
+        self,
+        policies: Iterable[PlacementPolicy],
+        marks: Mapping[str, Marks] | None = None,
+        ledgers: Iterable[Ledger] = (),
+    ) -> None:
+        """`marks`, by policy, and `ledgers` are those of a cluster that goes on here."""
         self.policies = tuple(policies)
         self.machine = Rebalancer(_OURS)
         self.machine.use(self.policies)
-        self.marks = {policy.name: Marks(policy.spec.fallback.cool_down_s) for policy in self.policies}
+        known = marks or {}
+        self.marks = {
+            policy.name: known.get(policy.name) or Marks(policy.spec.fallback.cool_down_s)
+            for policy in self.policies
+        }
         self.done: list[Done] = []
         self.waits: tuple[Wait, ...] = ()
         self.active = True
         """Whether fallback and rebalancing take place; admission always does."""
-        self.ledgers: dict[GroupKey, Ledger] = {}
+        self.ledgers = {ledger.key: ledger for ledger in ledgers}
+        for ledger in self.ledgers.values():
+            self.machine.keep(ledger)
         self._numbers = 0
 
     @property
@@ -91,10 +103,11 @@ class Placement(Follower):
         tiers = self.machine.index.tiers(where, pod.metadata.labels, coming=True)
         if key.alone:
             return place_alone(policy, workload, tiers, unavailable=skipped, crowded=crowded)
-        self._numbers += 1
-        token = f"{self._numbers:016x}"
         known = self.ledgers.get(key) or Ledger(key)
         ledger = known.observe(self.machine.index.members(key), tiers, now)
+        token = self._token()
+        while ledger.of_token(token) is not None:  # what goes on here may have begun in another such cluster
+            token = self._token()
 
         def take(unavailable: frozenset[str]) -> tuple[Ledger, Placing]:
             return place(
@@ -118,6 +131,10 @@ class Placement(Follower):
         self.ledgers[key] = after
         self.machine.keep(after)
         return placing
+
+    def _token(self) -> str:
+        self._numbers += 1
+        return f"{self._numbers:016x}"
 
     # Following
 

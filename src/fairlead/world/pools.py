@@ -138,7 +138,9 @@ class Pools:
         while len(there) + len(orders) < self._targets[key]:
             self._numbers[key] += 1
             number = self._numbers[key]
-            orders[f"{key}-{number}"] = Order(f"{key}-{number}", number, now, None)
+            name = f"{key}-{number}"
+            if view.get("Node", "", name) is None:  # a cluster that goes on here may have nodes called so
+                orders[name] = Order(name, number, now, None)
         for name in reversed(list(orders)):
             if len(there) + len(orders) > self._targets[key]:
                 del orders[name]

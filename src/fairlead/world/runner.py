@@ -99,10 +99,12 @@ class Runner:
 
     # Virtual time
 
-    def drain(self) -> None:
-        """Work until nothing is left to do at this moment."""
-        while self._queue:
+    def drain(self, most: int | None = None) -> bool:
+        """Work until nothing is left to do at this moment, or on `most` keys; whether something is left."""
+        while self._queue and most != 0:
             self._work(self._pop())
+            most = None if most is None else most - 1
+        return bool(self._queue)
 
     def drain_one(self) -> bool:
         """Look at one key; False when there is none."""

@@ -70,7 +70,7 @@ def read_trace(path: Path) -> Trace:
 
 
 def trace_of(text: str, called: str) -> Trace:
-    """A trace from ``{"metadata": {"gap_seconds": N}, "data": [nodes available at each probe, …]}``."""
+    """A trace: ``{"metadata": {"gap_seconds": N}, "data": [nodes available at each probe, …]}``."""
     try:
         data = json.loads(text)
         trace = Trace(float(data["metadata"]["gap_seconds"]), tuple(int(number) for number in data["data"]))

@@ -11,9 +11,10 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from fairlead.errors import ApiError
+from fairlead.kube.decode import convert
 from fairlead.world.schema.resources import PODS, Resource
 
 Object = dict[str, Any]
@@ -42,6 +43,7 @@ class Change:
         return key_of(self.object)
 
 
+T = TypeVar("T")
 Changes = list[Change]
 Owned = list[tuple[Resource, Object]]
 Resources = list[Resource]
@@ -91,6 +93,22 @@ class Store:
         self._subscribers: list[Callable[[Change], None]] = []
         self._by_owner: dict[str, dict[tuple[Resource, str], Object]] = {}
         self._by_node: dict[str, dict[str, Object]] = {}
+        self._typed: dict[str, tuple[Object, Any]] = {}
+
+    def fork(self) -> Store:
+        """Another store with the same objects and versions, but no history and no subscribers.
+
+        Costs no copy of any object: objects are shared, and never changed in place by either.
+        """
+        other = Store(self._history)
+        other._rv = other._compacted = self._rv
+        for resource, shelf in self._shelves.items():
+            copied = other._shelves[resource] = _Shelf()
+            copied.by_key, copied.keys = shelf.by_key.copy(), shelf.keys.copy()
+        other._by_owner = {uid: held.copy() for uid, held in self._by_owner.items()}
+        other._by_node = {node: held.copy() for node, held in self._by_node.items()}
+        other._typed = self._typed.copy()
+        return other
 
     @property
     def rv(self) -> int:
@@ -142,6 +160,15 @@ class Store:
         """Pods with that ``spec.nodeName``, in key order."""
         held = self._by_node.get(node, {})
         return [held[key] for key in sorted(held)]
+
+    def typed(self, item: Object, kind: type[T]) -> T:
+        """A stored object as typed data, converted once for all its readers; BadObject where it cannot be."""
+        uid = item["metadata"]["uid"]
+        held = self._typed.get(uid)
+        if held is None or held[0] is not item or type(held[1]) is not kind:
+            held = self._typed[uid] = item, convert(item, kind)
+        made: T = held[1]
+        return made
 
     def at(self, resource: Resource, rv: int, namespace: str = "") -> Objects:
         """The list as it was at version `rv`; 410 when the history no longer reaches back."""
@@ -198,6 +225,7 @@ class Store:
         old = shelf.by_key.pop(key)
         del shelf.keys[bisect_left(shelf.keys, key)]
         self._index(resource, key, old, None)
+        self._typed.pop(old["metadata"].get("uid", ""), None)
         self._rv += 1
         last = {**old, "metadata": {**old["metadata"], "resourceVersion": str(self._rv)}}
         self._commit(shelf, Change("DELETED", resource, last, old, self._rv))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
@@ -54,6 +54,7 @@ class World:
     leaves node groups at their desired size; `account` is the AWS account behind them, where one is: all
     that the autoscaler then knows of a group without nodes. `pace` says how fast pods start and stop,
     `notice` how early spot nodes get their notice, `node_grace` how long a silent node is believed in.
+    `events` are the reasons of the events that are written (None: of all).
     `extender` is asked by the scheduler; `store` has objects already, of a cluster that goes on here. Two
     worlds that are given the same things in the same order go through the same history, byte for byte.
     """
@@ -71,7 +72,7 @@ class World:
         pace: Pace | None = None,
         notice: timedelta = timedelta(),
         node_grace: timedelta = NODE_GRACE,
-        events: bool = True,
+        events: Collection[str] | None = None,
         ids: IdSource | None = None,
         hooks: Iterable[Hook] = (),
         extender: Extender | None = None,
@@ -98,7 +99,7 @@ class World:
         self.extender = extender
         if extender is not None:
             extender.attach(self.api, self.clock)
-        self.runner = Runner(self.api, self.clock, parts, Recorder(self.api, self.clock, enabled=events))
+        self.runner = Runner(self.api, self.clock, parts, Recorder(self.api, self.clock, events))
         self.pools.wake = lambda group: self.runner.enqueue(self.pools.name, group)
         self.spot.wake = lambda key: self.runner.enqueue(self.spot.name, key)
         for group in self.pools.groups:

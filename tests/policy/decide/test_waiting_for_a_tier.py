@@ -114,10 +114,10 @@ def test_a_probe_is_wanted_only_where_the_marked_tier_would_take_the_pod() -> No
     scene = Scene()
     scene.schedule("p1")
     ask = scene.ask("p2")
-    assert scene.state.wants_probe(ask, ALL, 0.0) == ""
+    assert scene.state.may_try(ask, ALL, 0.0) == ()
     scene.marked = {"spot"}
-    assert scene.state.wants_probe(ask, ALL, 0.0) == "spot"
-    assert scene.state.wants_probe(ask, ("d1", "d2"), 0.0) == ""
+    assert scene.state.may_try(ask, ALL, 0.0) == ("spot",)
+    assert scene.state.may_try(ask, ("d1", "d2"), 0.0) == ()
     verdict = scene.state.filter(ask, ALL, 0.0, "spot")
     assert scene.tier(verdict) == "spot"
 
@@ -128,15 +128,15 @@ def test_a_tier_without_a_node_is_waited_for_by_the_pod_that_tries_it_until_its_
     scene.lose_spot()
     ask, left = scene.ask("p2"), ("d1", "d2")
     for now in (0.0, 60.0, 119.0):
-        assert scene.state.wants_probe(ask, left, now) == "spot"
+        assert scene.state.may_try(ask, left, now) == ("spot",)
         verdict = scene.state.filter(ask, left, now, "spot")
         assert (scene.tier(verdict), list(verdict.nodes)) == ("spot", [])
         assert scene.tier(scene.filter("p3", left)) == "on-demand", "all others skip it"
-    assert scene.state.wants_probe(ask, left, 120.0) == "spot"
+    assert scene.state.may_try(ask, left, 120.0) == ("spot",)
     verdict = scene.state.filter(ask, left, 120.0, "spot")
 
     assert (list(verdict.nodes), verdict.passed) == (["d1", "d2"], ("spot",))
-    assert scene.state.wants_probe(ask, left, 121.0) == "", "it has tried"
+    assert scene.state.may_try(ask, left, 121.0) == (), "it has tried"
 
 
 def test_who_tries_a_tier_has_all_of_its_patience_for_that() -> None:
@@ -145,7 +145,7 @@ def test_who_tries_a_tier_has_all_of_its_patience_for_that() -> None:
     scene.lose_spot()
     ask, full = scene.ask("p2"), ()
     scene.state.filter(ask, full, 0.0)  # spot cools down, and on-demand is full
-    assert scene.state.wants_probe(ask, full, 110.0) == "spot"
+    assert scene.state.may_try(ask, full, 110.0) == ("spot",)
     for now in (110.0, 121.0, 229.0):
         assert scene.tier(scene.state.filter(ask, full, now, "spot")) == "spot"
     assert scene.state.filter(ask, ("d1", "d2"), 230.0, "spot").passed == ("spot",)
@@ -156,11 +156,11 @@ def test_nodes_that_take_no_pods_keep_nobody_from_trying_their_tier() -> None:
     scene.schedule("p1")
     scene.lose_spot()
     scene.put_node("s3", "spot", unschedulable=True)
-    assert scene.state.wants_probe(scene.ask("p2"), ("d1", "d2"), 0.0) == "spot"
+    assert scene.state.may_try(scene.ask("p2"), ("d1", "d2"), 0.0) == ("spot",)
     # The autoscaler's node starts: who waits for it must not give up now.
     not_ready = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
     scene.put_node("s3", "spot", taints=[not_ready])
-    assert scene.state.wants_probe(scene.ask("p2"), ("d1", "d2"), 0.0) == "spot"
+    assert scene.state.may_try(scene.ask("p2"), ("d1", "d2"), 0.0) == ("spot",)
 
 
 def test_who_would_not_wait_for_a_tier_without_a_node_does_not_try_it() -> None:
@@ -168,12 +168,12 @@ def test_who_would_not_wait_for_a_tier_without_a_node_does_not_try_it() -> None:
     scene.schedule("p1")
     scene.filter("p2", ("d1", "d2"))
     scene.lose_spot()
-    assert scene.state.wants_probe(scene.ask("p2"), ("d1", "d2"), 120.0) == "", "it has waited already"
+    assert scene.state.may_try(scene.ask("p2"), ("d1", "d2"), 120.0) == (), "it has waited already"
 
     scene = Scene(policy(enforce="preferred"))
     scene.schedule("p1")
     scene.lose_spot()
-    assert scene.state.wants_probe(scene.ask("p2"), ("d1", "d2"), 0.0) == "", "nobody waits for a tier"
+    assert scene.state.may_try(scene.ask("p2"), ("d1", "d2"), 0.0) == (), "nobody waits for a tier"
 
 
 def test_nobody_is_preempted_elsewhere_for_a_pod_that_tries_a_tier() -> None:

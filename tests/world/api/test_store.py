@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.errors import Gone
+from fairlead.errors import BadObject, Gone
+from fairlead.kube.pod import Pod
 from fairlead.world.schema.resources import CONFIGMAPS, NODES, PODS
 from fairlead.world.store import Change, Store
 
@@ -150,3 +151,42 @@ def test_any_past_state_is_what_was_listed_then_and_is_reached_by_its_changes(
         store.list(CONFIGMAPS), key=lambda each: each["metadata"]["uid"]
     )
     assert [change.rv for change in changes] == sorted(change.rv for change in changes)
+
+
+def pod(name: str, node: str, uid: str = "u", owner: str = "o") -> Object:
+    meta = {
+        "name": name,
+        "namespace": "a",
+        "uid": uid,
+        "ownerReferences": [{"kind": "ReplicaSet", "name": "o", "uid": owner}],
+    }
+    return {"metadata": meta, "spec": {"nodeName": node}}
+
+
+def test_a_fork_has_the_same_objects_and_goes_its_own_way() -> None:
+    store = Store()
+    store.put(PODS, pod("x", "n"))
+    heard: list[Change] = []
+    store.subscribe(heard.append)
+    fork = store.fork()
+    assert fork.list(PODS)[0] is store.list(PODS)[0]
+    assert fork.rv == store.rv
+    fork.put(PODS, pod("y", "n"))
+    store.remove(PODS, "a", "x")
+    assert [one.type for one in heard] == ["DELETED"]
+    assert (store.list(PODS), store.pods_on("n"), store.owned_by("o")) == ([], [], [])
+    assert names(fork.list(PODS)) == names(fork.pods_on("n")) == ["a/x", "a/y"]
+    assert names([each for _, each in fork.owned_by("o")]) == ["a/x", "a/y"]
+    with pytest.raises(Gone):
+        fork.changes(PODS, 1)
+
+
+def test_an_object_is_converted_once_until_it_changes() -> None:
+    store = Store()
+    first = store.put(PODS, pod("x", "n"))
+    typed = store.typed(first, Pod)
+    assert store.typed(first, Pod) is typed
+    assert store.fork().typed(first, Pod) is typed
+    assert store.typed(store.put(PODS, pod("x", "m")), Pod).spec.node_name == "m"
+    with pytest.raises(BadObject):
+        store.typed({**first, "spec": 1}, Pod)

@@ -32,7 +32,7 @@ def test_nothing_happens_between_two_calls() -> None:
 
 
 def test_an_hour_of_a_busy_cluster_takes_seconds() -> None:
-    cluster = world(20, cpu=16, events=False)
+    cluster = world(20, cpu=16, events=())
     for number in range(10):
         cluster.create(deployment(f"web-{number}", 20))
     cluster.run_until(lambda: len(ready(cluster)) == 200)

@@ -8,7 +8,7 @@ that contradicts the leader's.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import structlog
@@ -150,14 +150,15 @@ class Endpoint:
         ask = await self._ask(args.pod)
         if ask is None:
             return "ungoverned", wire.encode(wire.FilterResult(args.nodes, args.node_names))
-        probing = self._state.wants_probe(ask, offered, self._clock.now())
-        if probing:
-            uid, policy = ask.member.uid, ask.place.policy
-            claimed = await self._claim_probe(policy.name, probing, uid)
+        probing = ""
+        if tiers := self._state.may_try(ask, offered, self._clock.now()):
+            policy = ask.place.policy
+            probing = await self._claimed(policy.name, tiers, ask.member.uid)
             ask = await self._ask(args.pod)  # policies may have changed meanwhile
             if ask is None:
                 return "ungoverned", wire.encode(wire.FilterResult(args.nodes, args.node_names))
-            probing = probing if claimed and ask.place.policy is policy else ""
+            if ask.place.policy is not policy:
+                probing = ""
         verdict = self._state.filter(ask, offered, self._clock.now(), probing)
         self._say(ask, verdict)
         failed, hopeless = verdict.refusals(offered)
@@ -171,6 +172,13 @@ class Endpoint:
             failed_and_unresolvable_nodes=hopeless,
         )
         return "answered" if kept else "refused", wire.encode(answer)
+
+    async def _claimed(self, policy: str, tiers: Sequence[str], uid: str) -> str:
+        """The first of these tiers whose probe the pod has now; "" for none."""
+        for tier in tiers:
+            if await self._claim_probe(policy, tier, uid):
+                return tier
+        return ""
 
     async def prioritize(self, body: bytes | bytearray) -> tuple[str, bytes]:
         """What became of the call, and the answer."""

@@ -152,16 +152,16 @@ class Admission:
         return wanted
 
     async def _trying(self, wish: Wish, pod: Pod) -> Wish:
-        """The wish, with its own tier available to it if it is the one to try that."""
+        """The wish, with the tier available to it that it is the one to try, if there is one."""
         policy, now = wish.place.policy, self._now()
         if not wish.unavailable:
             return wish
         marks, closed = self._marks.of(policy.name), self._fits.closed_to(policy.name, pod)
-        own = tier_to_try(wish.place, self._ledgers.preview(wish).choice, marks, closed, now)
-        if not own:
+        tier = tier_to_try(wish.place, self._ledgers.preview(wish).choice, marks, closed, now)
+        if not tier:
             return wish
-        tries = await self._marks.claim_probe(policy.name, own, wish.token, now)
-        return replace(wish, unavailable=wish.unavailable - {own}) if tries else wish
+        tries = await self._marks.claim_probe(policy.name, tier, wish.token, now)
+        return replace(wish, unavailable=wish.unavailable - {tier}) if tries else wish
 
     def _now(self) -> float:
         return self._clock.wall().timestamp()

@@ -165,7 +165,7 @@ class Group:
 
     def _one(self, choice: Choice) -> Choice:
         return self._choices.setdefault(
-            (choice.tier, choice.why, choice.firm, choice.own, choice.either), choice
+            (choice.tier, choice.why, choice.firm, choice.own, choice.also), choice
         )
 
 

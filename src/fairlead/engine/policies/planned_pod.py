@@ -41,9 +41,7 @@ class Sent:
         """Whether planning and what is said of it would be the same; the slot's number is neither's."""
         if other is None:
             return False
-        same = self.choice is other.choice or (
-            self.choice == other.choice and _open_too(self.choice) == _open_too(other.choice)
-        )
+        same = self.choice is other.choice or self.choice == other.choice
         return same and (self.policy is other.policy or self.policy == other.policy)
 
 
@@ -64,7 +62,7 @@ class PlannedPods:
         tier = sent.choice.tier
         spread = tier is not None and bool(sent.policy.spec.tiers[tier].spread)
         labels = pod.metadata.labels
-        key = (sent.policy.name, tier, _open_too(sent.choice), encode((pod.spec, labels if spread else None)))
+        key = (sent.policy.name, tier, sent.choice.also, encode((pod.spec, labels if spread else None)))
         spec = self._specs.get(key)
         if spec is None:
             if len(self._specs) >= _ROOM:
@@ -98,11 +96,6 @@ def carried(
     repelling = [taint for taint in node.spec.taints if not tolerated(taint, pod.spec.tolerations)]
     added = tuple(one for one in planned.spec.tolerations if any(one.covers(taint) for taint in repelling))
     return annotations, (*pod.spec.tolerations, *added) if added else ()
-
-
-def _open_too(choice: Choice) -> int | None:
-    """The tier that takes the pod beside the one that it is sent to, if there is room now."""
-    return choice.own if choice.either else None
 
 
 def _spec(pod: Pod, sent: Sent) -> PodSpec:

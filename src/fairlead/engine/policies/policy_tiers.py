@@ -163,10 +163,10 @@ class PolicyTiers:
             )
 
         choice = chosen()
-        own = self.marks.to_try(choice, self.policy, now) if ready else ""
-        if own and own not in skips and (claimed := self.marks.claim_probe(own, token, now)) is not None:
+        tier = self.marks.to_try(choice, self.policy, now, skips) if ready else ""
+        if tier and (claimed := self.marks.claim_probe(tier, token, now)) is not None:
             self.marks = claimed
-            tried.add(own)
+            tried.add(tier)
             choice = chosen()
         return choice
 

@@ -76,8 +76,10 @@ def patched(
     allowed = [] if own is None else [own]
     if own is not None and not placing.choice.firm and (workload.job or not workload.recreated):
         allowed += _further(policy, placing, workload)
-    if placing.choice.either and placing.choice.own is not None:
-        allowed = [placing.choice.own, *(index for index in allowed if index != placing.choice.own)]
+    also = [index for index in placing.choice.also if index != placing.choice.own]
+    if len(also) < len(placing.choice.also):
+        allowed = [*placing.choice.also, *allowed]  # where it belongs comes first
+    allowed = list(dict.fromkeys([*allowed, *also]))
     if spec.get("schedulerName", "default-scheduler") not in ours:
         _steer(spec, policy, allowed, called)
     tiers = [spec_tiers[index] for index in allowed]
@@ -133,8 +135,9 @@ def tier_to_try(place: Place, choice: Choice, marks: Marks, closed: Collection[s
     is.
     """
     workload = place.workload
-    own = "" if workload.job or not workload.recreated else marks.to_try(choice, place.policy, now)
-    return "" if own in closed else own
+    if workload.job or not workload.recreated:
+        return ""
+    return marks.to_try(choice, place.policy, now, closed)
 
 
 def annotations_of(policy: PlacementPolicy, placing: Placing) -> dict[str, str]:

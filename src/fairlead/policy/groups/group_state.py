@@ -16,6 +16,7 @@ from fairlead.kube.workloads import Workload as Owner
 from fairlead.policy.groups.index import GroupedPod, GroupIndex
 from fairlead.policy.groups.member import GroupKey, Member, PodFacts, facts_of
 from fairlead.policy.groups.owners import KnownOwners
+from fairlead.policy.rule.choice import Choice
 from fairlead.policy.rule.matching import Policies
 from fairlead.policy.rule.model import PlacementPolicy
 from fairlead.policy.rule.split import Tiers
@@ -95,6 +96,10 @@ class GroupState:
 
     def landing(self, held: SlotHolder, unavailable: Collection[str] = ()) -> int | None:
         """The tier that a pod recreated in place of `held` would be sent to."""
+        return self.landing_choice(held, unavailable).tier
+
+    def landing_choice(self, held: SlotHolder, unavailable: Collection[str] = ()) -> Choice:
+        """The tier that a pod recreated in place of `held` would be sent to, and why."""
         without = self.ledger.gone((held.token,))
         _, placing = place(
             without,
@@ -105,7 +110,7 @@ class GroupState:
             now=0.0,
             unavailable=unavailable,
         )
-        return placing.choice.tier
+        return placing.choice
 
 
 class GroupStates:

@@ -36,8 +36,10 @@ class Choice:
     """Whether the pod may go nowhere else: a min that does not fall back, or a hard ``singleReplica``."""
     own: int | None = field(default=None, compare=False)
     """Where it belongs, were every tier available: what a probe tries."""
-    either: bool = False
-    """Whether its own tier, though marked, takes it if there is room now: the pod does not wait for that."""
+    also: tuple[int, ...] = ()
+    """Tiers that, though marked, take it if there is room now: the pod does not wait for that."""
+    instead: tuple[int, ...] = field(default=(), compare=False)
+    """Of a pod that is stuck: the other tiers that would take it, were they available, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +132,10 @@ def choose(
     index_of = {tier.name: index for index, tier in enumerate(spec.tiers)}
     if single and (wish := spec.single) is not None:
         first, second = index_of[wish.tier], wish.otherwise
-        if wish.tier in unavailable and second and second not in unavailable:
-            return Choice(index_of[second], "fallback", own=first, either=wish.tier in crowded)
+        if wish.tier in unavailable and second:
+            if second in unavailable:
+                return _stuck(policy, first, [index_of[second]], crowded)
+            return Choice(index_of[second], "fallback", own=first, also=_open(policy, [first], crowded))
         return Choice(first, "single", firm=not second, own=first)
     own, within, pods = _own(tiers, slot, desired or 0, held, scattered=scattered, told=told)
     if own is None:
@@ -142,12 +146,25 @@ def choose(
     if firm:
         return Choice(own, "min", firm=True, own=own)
     held = held or {}
+    instead: list[int] = []
     # In order, those after it first: what comes before a tier was preferred to it and is full or gone.
     for index in (*range(own + 1, len(spec.tiers)), *range(own)):
         name = spec.tiers[index].name
-        if name not in unavailable and _room(tiers, index, slot, pods, held.get(name, 0)):
-            return Choice(index, "fallback", own=own, either=spec.tiers[own].name in crowded)
-    return Choice(own, "stuck", own=own)
+        if not _room(tiers, index, slot, pods, held.get(name, 0)):
+            continue
+        if name not in unavailable:
+            return Choice(index, "fallback", own=own, also=_open(policy, [own], crowded))
+        instead.append(index)
+    return _stuck(policy, own, instead, crowded)
+
+
+def _stuck(policy: PlacementPolicy, own: int, instead: Iterable[int], crowded: Collection[str]) -> Choice:
+    others = tuple(instead)
+    return Choice(own, "stuck", own=own, also=_open(policy, others, crowded), instead=others)
+
+
+def _open(policy: PlacementPolicy, tiers: Iterable[int], crowded: Collection[str]) -> tuple[int, ...]:
+    return tuple(index for index in tiers if policy.spec.tiers[index].name in crowded)
 
 
 def held_by_number(

@@ -71,6 +71,8 @@ class Waiter:
     """Why it must not be deleted; empty: it may be."""
     elsewhere: bool = True
     """Whether another tier would take it now."""
+    instead: tuple[str, ...] = ()
+    """Where no other does: those that would, were they not marked, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +159,17 @@ def decide(
         elif cause is not None:
             marks = marks.released(name, waiter.token)  # it tells nothing of the tier: another may try
     deletions = []
+    tried: set[str] = set()
     for waiter in ordered:
         name, cause = tiers[waiter.tier].name, causes.get(waiter.uid)
+        # Where all tiers are marked, one pod tries the next whose cool-down is over: that ends its mark.
+        next_tier = next((one for one in waiter.instead if marks.may_probe(one, now)), "")
+        if not (waiter.elsewhere or (next_tier and next_tier not in tried)):
+            continue
         if why := _why_delete(waiter, name, marks, now, cause=cause, late=now >= ends[waiter.uid]):
+            if not waiter.elsewhere:
+                tried.add(next_tier)
+                why = f"{why}, and one pod may try tier {next_tier} again"
             deletions.append(Deletion(waiter.uid, waiter.pod, name, why))
     times = list(ends.values())
     times += [mark.probe_since.timestamp() + PROBE_S / 2 for _, mark in marks if mark.probe_since is not None]
@@ -241,9 +251,15 @@ def waiters_of(
             stays = "pods of Jobs may go to further tiers as they are"
         elif not held.workload.recreated:
             stays = "no controller would recreate it"
-        skipped = marked | {state.tiers.tiers[held.tier].name}
-        elsewhere = state.landing(held, skipped) not in (None, held.tier)
-        found.append(Waiter(meta.uid, meta.key, held.tier, held.member.token, since, stays, elsewhere))
+        here = state.tiers.tiers[held.tier].name
+        skipped = marked | {here}
+        choice = state.landing_choice(held, skipped)
+        elsewhere = choice.tier not in (None, held.tier)
+        # While a pod is yet to be recreated, that one may be about to try.
+        instead = choice.instead if state.desired is None or len(state.pods) >= state.desired else ()
+        names = tuple(name for index in instead if (name := state.tiers.tiers[index].name) != here)
+        token = held.member.token
+        found.append(Waiter(meta.uid, meta.key, held.tier, token, since, stays, elsewhere, names))
     return found
 
 
@@ -359,7 +375,7 @@ def _why_delete(
     waiter: Waiter, tier: str, marks: Marks, now: float, *, cause: Blame | None, late: bool
 ) -> str:
     mark = marks.get(tier)
-    if waiter.stays or not waiter.elsewhere:
+    if waiter.stays:
         return ""
     if cause == "pod":
         return f"even an empty node of tier {tier} would not take it"

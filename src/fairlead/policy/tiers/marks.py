@@ -13,7 +13,7 @@ there all the while (a min does not fall back) would else begin the next one bef
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -94,10 +94,18 @@ class Marks:
         mark = self._by_tier.get(tier)
         return mark is not None and not mark.cooling(now) and not mark.probed(now)
 
-    def to_try(self, choice: Choice, policy: PlacementPolicy, now: float) -> str:
-        """The marked tier that a pod of this choice belongs in and may try now; "" for none."""
-        own = "" if choice.own is None or choice.why == "rule" else policy.spec.tiers[choice.own].name
-        return own if self.may_probe(own, now) else ""
+    def to_try(
+        self, choice: Choice, policy: PlacementPolicy, now: float, closed: Collection[str] = ()
+    ) -> str:
+        """The marked tier that a pod of this choice may try now, none that is `closed` to it; "" for none.
+
+        It is the tier that the pod belongs in or, where the pod is stuck, the next one. Without the second, a
+        tier that no pod belongs in would stay marked for ever once it was, and take no pods of a lost tier.
+        """
+        if choice.own is None or choice.why == "rule":
+            return ""
+        wanted = (policy.spec.tiers[index].name for index in (choice.own, *choice.instead))
+        return next((name for name in wanted if name not in closed and self.may_probe(name, now)), "")
 
     def claim_probe(self, tier: str, token: str, now: float) -> Marks | None:
         """Marks in which the pod that goes by `token` tries the tier; None when it may not.

@@ -1,9 +1,7 @@
-"""Charts of results, as plotly.js takes them: data and layout as plain data.
+"""Charts of results.
 
 One result has a line for each resource or group; of several, each has a line in the same chart, or a chart
-beside the others' on the same scale. Colours are names of the page's own (`var(--series-1)`), which its
-script looks up, so that they follow light and dark. Lines differ by their dashes, too, for readers to whom
-colours look alike.
+beside the others' on the same scale.
 """
 
 from __future__ import annotations
@@ -13,7 +11,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fairlead.kube.printable import printable
+from fairlead.simulation.report.chart import (
+    DASHES,
+    FEW,
+    HATCHES,
+    HEIGHT,
+    Chart,
+    Key,
+    Words,
+    bar_keys,
+    bar_marker,
+    base_layout,
+    plain,
+    series_colour,
+)
 from fairlead.simulation.report.words import (
     availability,
     available,
@@ -25,11 +36,7 @@ from fairlead.simulation.report.words import (
 )
 from fairlead.simulation.simulate.result import Result
 
-COLOURS = 7
-DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
-
 _SHARE = "share of capacity"
-_HEIGHT = 280
 _MOST_POINTS = 1200
 _MOST_GROUPS = 7
 _MOST_WORKLOADS = 12
@@ -40,38 +47,9 @@ _TIMES = (
 )
 """Up to how long, the seconds of a unit, its name, and how far apart its ticks may be."""
 _MOST_TICKS = 8
-_FEW = 6
-_HATCHES = ("", "/", ".", "\\", "x", "-", "|", "+")
 
 Named = Sequence[tuple[str, Result]]
 """Results, each with what it is called."""
-
-Words = Callable[[float], str]
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """One entry of a chart's legend: a line, an area or a bar with its colour, dashes and hatching."""
-
-    name: str
-    colour: str
-    dash: str = ""
-    hatch: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """A chart: what plotly.js draws, and the same in words and numbers for all who do not see it."""
-
-    title: str
-    caption: str
-    data: list[dict[str, Any]]
-    layout: dict[str, Any]
-    legend: tuple[Key, ...]
-    headings: tuple[str, ...]
-    numbers: tuple[tuple[str, ...], ...]
-    begins_row: bool = False
-    """It is the first of several that are to stand beside each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +127,11 @@ def cost(named: Named) -> Iterator[Chart]:
                 [costs.get(one, 0.0) for one in groups],
                 groups,
                 money,
-                colour=f"var(--series-{place % COLOURS + 1})",
-                hatch=_HATCHES[place % len(_HATCHES)],
+                colour=series_colour(place),
+                hatch=HATCHES[place % len(HATCHES)],
             )
         )
-    layout = _layout("cost in all", "node group", height=_bar_height(len(groups) * len(named)))
+    layout = base_layout("cost in all", "node group", height=_bar_height(len(groups) * len(named)))
     layout |= {"barmode": "group", "bargap": 0.3, "hovermode": "closest"}
     layout["yaxis"] |= {"autorange": "reversed", "type": "category"}
     layout["xaxis"] |= {"rangemode": "tozero"}
@@ -166,7 +144,7 @@ def cost(named: Named) -> Iterator[Chart]:
         "Over the whole time, in the unit of the scenario's prices.",
         bars,
         layout,
-        _keys([name for name, _ in named], bars) if len(named) > 1 else (),
+        bar_keys([name for name, _ in named], bars) if len(named) > 1 else (),
         ("group", *(name if len(named) > 1 else "cost" for name, _ in named)),
         rows,
     )
@@ -196,7 +174,7 @@ def at_the_end(named: Named) -> Iterator[Chart]:
         _bar("free and usable", usable, labels, share, colour="var(--free)", hatch=""),
         _bar("free but unusable", unusable, labels, share, colour="var(--series-2)", hatch="/"),
     ]
-    layout = _layout(_SHARE, "resource", height=_bar_height(len(labels)))
+    layout = base_layout(_SHARE, "resource", height=_bar_height(len(labels)))
     layout |= {"barmode": "stack", "bargap": 0.35, "hovermode": "closest"}
     layout["xaxis"] |= {"range": [0, 1], "tickformat": ".0%"}
     layout["yaxis"] |= {"autorange": "reversed", "type": "category"}
@@ -206,7 +184,7 @@ def at_the_end(named: Named) -> Iterator[Chart]:
         "something else that the pod asks for.",
         bars,
         layout,
-        _keys(("in use", "free and usable", "free but unusable"), bars),
+        bar_keys(("in use", "free and usable", "free but unusable"), bars),
         ("resource", "in use", "free and usable", "free but unusable"),
         tuple(rows),
     )
@@ -308,7 +286,7 @@ def _over_time(
         if stacked and not any(line.values):
             continue  # a group of another result
         values, every_s = thinned(line, keep)
-        key = Key(line.name, f"var(--series-{place % COLOURS + 1})", DASHES[place % len(DASHES)])
+        key = Key(line.name, series_colour(place), DASHES[place % len(DASHES)])
         trace: dict[str, Any] = {
             "type": "scatter",
             "mode": "lines",
@@ -318,7 +296,7 @@ def _over_time(
             "line": {"color": key.colour, "width": 2, "shape": "hv", "dash": key.dash},
         }
         if stacked:
-            hatch = _HATCHES[place % len(_HATCHES)]
+            hatch = HATCHES[place % len(HATCHES)]
             key = Key(line.name, key.colour, hatch=hatch or "none")
             trace["stackgroup"] = "all"
             trace["line"] |= {"width": 0, "dash": "solid"}
@@ -346,7 +324,7 @@ def _over_time(
             }
         )
         keys.append(Key(f"minimum of {least:,}", "var(--bad)", "dot"))
-    layout = _layout(f"time ({unit})", axis)
+    layout = base_layout(f"time ({unit})", axis)
     layout["xaxis"] |= {
         "range": [0, round(longest_s / unit_s, 6)],
         "dtick": step,
@@ -356,7 +334,7 @@ def _over_time(
     most = max((value for line in lines for value in line.values), default=0) if highest is None else highest
     if highest is not None or not most:  # plotly.js would centre a line of zeros
         layout["yaxis"]["range"] = [0, round(max(1.0, most) * 1.05, 6)]
-    if words is number and most <= _FEW:
+    if words is number and most <= FEW:
         layout["yaxis"]["dtick"] = 1  # there is no half of a pod
     if percent:
         layout["yaxis"] |= {"hoverformat": ".1%", "range": [0, 1.02], "dtick": 0.2}
@@ -404,56 +382,9 @@ def _bar(
         "text": [words(one) for one in values],
         "textposition": "none",
         "hovertemplate": "%{y}: %{text}",
-        "marker": {
-            "color": colour,
-            "line": {"width": 0},
-            "pattern": {"shape": hatch, "fgcolor": "var(--panel)", "fillmode": "overlay", "size": 6},
-        },
+        "marker": bar_marker(colour, hatch),
     }
-
-
-def _keys(names: Iterable[str], bars: Iterable[dict[str, Any]]) -> tuple[Key, ...]:
-    return tuple(
-        Key(name, bar["marker"]["color"], hatch=bar["marker"]["pattern"]["shape"] or "none")
-        for name, bar in zip(names, bars, strict=True)
-    )
 
 
 def _bar_height(bars: int) -> int:
-    return max(_HEIGHT, 110 + 30 * bars)
-
-
-def _layout(x_title: str, y_title: str, height: int = _HEIGHT) -> dict[str, Any]:
-    axis = {
-        "automargin": True,
-        "gridcolor": "var(--line)",
-        "linecolor": "var(--line)",
-        "zerolinecolor": "var(--line)",
-        "tickfont": {"color": "var(--soft)"},
-    }
-    return {
-        "height": height,
-        "margin": {"l": 56, "r": 16, "t": 8, "b": 48},
-        "hovermode": "x unified",
-        "showlegend": False,
-        "paper_bgcolor": "var(--panel)",
-        "plot_bgcolor": "var(--panel)",
-        "font": {"color": "var(--text)", "size": 12, "family": "system-ui, sans-serif"},
-        "hoverlabel": {
-            "bgcolor": "var(--panel)",
-            "bordercolor": "var(--line)",
-            "font": {"color": "var(--text)"},
-            "namelength": -1,
-        },
-        "xaxis": {**axis, "title": {"text": x_title}},
-        "yaxis": {**axis, "title": {"text": y_title, "standoff": 10}, "fixedrange": True},
-    }
-
-
-def plain(text: str) -> str:
-    """Text that plotly.js shows as it stands, though it reads tags; what does not print is spelt out.
-
-    >>> plain("a <b> & c")
-    'a &lt;b&gt; &amp; c'
-    """
-    return printable(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return max(HEIGHT, 110 + 30 * bars)

@@ -7,21 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, TypeVar
+from typing import Literal, TypeVar
 
 from fairlead.simulation.report.charts import Named
-from fairlead.simulation.report.words import amount, availability, available, money, number, share, span
-from fairlead.simulation.simulate.result import GroupResult, ResourceResult, Result, WorkloadResult
-
-Better = Literal["less", "more", ""]
-"""Which of two numbers is the better one by itself; "" where that depends."""
+from fairlead.simulation.report.measures import (
+    CAPACITY,
+    GROUP,
+    RESOURCE,
+    WHOLE,
+    WORKLOAD,
+    Better,
+    Measures,
+)
+from fairlead.simulation.report.words import amount, availability, share, span
+from fairlead.simulation.simulate.result import ResourceResult, Result
 
 _MINUS = "\N{MINUS SIGN}"
 
 T = TypeVar("T")
-
-_About: TypeAlias = tuple[tuple[str, Callable[[float], str], Better, Callable[[T], float | None]], ...]
-"""What is told of one part: its name, how it is put in words, and where it is found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,26 +108,26 @@ def _relative(change: float) -> str:
 
 
 def _numbers(results: Sequence[Result]) -> Iterator[_Number]:
-    for section, about in _WHOLE.items():
-        for name, words, better, value in about:
-            yield _Number(section, name, words, better, tuple(map(value, results)))
+    for section, about in WHOLE.items():
+        for one in about:
+            yield _Number(section, one.name, one.words, one.better, tuple(map(one.value, results)))
     resources = [{one.name: one for one in result.resources} for result in results]
     for resource in sorted({name for each in resources for name in each}):
         yield _capacity(resource, [each.get(resource) for each in resources])
-        yield from _about(f"resource {resource}", _RESOURCE, [each.get(resource) for each in resources])
+        yield from _about(f"resource {resource}", RESOURCE, [each.get(resource) for each in resources])
     groups = [{one.name: one for one in result.groups} for result in results]
     for group in sorted({name for each in groups for name in each}):
-        yield from _about(f"node group {group}", _GROUP, [each.get(group) for each in groups])
+        yield from _about(f"node group {group}", GROUP, [each.get(group) for each in groups])
     workloads = [{one.name: one for one in result.workloads} for result in results]
     for workload in sorted({name for each in workloads for name in each}):
-        yield from _about(f"workload {workload}", _WORKLOAD, [each.get(workload) for each in workloads])
+        yield from _about(f"workload {workload}", WORKLOAD, [each.get(workload) for each in workloads])
 
 
-def _about(section: str, about: _About[T], parts: Sequence[T | None]) -> Iterator[_Number]:
-    for name, words, better, value in about:
-        values = tuple(None if one is None else value(one) for one in parts)
+def _about(section: str, about: Measures[T], parts: Sequence[T | None]) -> Iterator[_Number]:
+    for one in about:
+        values = tuple(None if part is None else one.value(part) for part in parts)
         if any(each is not None for each in values):
-            yield _Number(section, name, words, better, values)
+            yield _Number(section, one.name, one.words, one.better, values)
 
 
 def _capacity(resource: str, parts: Sequence[ResourceResult | None]) -> _Number:
@@ -132,56 +135,4 @@ def _capacity(resource: str, parts: Sequence[ResourceResult | None]) -> _Number:
         return amount(resource, value)
 
     values = tuple(None if one is None else one.capacity for one in parts)
-    return _Number(f"resource {resource}", "capacity at the end", words, "", values)
-
-
-def _if_measured(value: Callable[[WorkloadResult], float]) -> Callable[[WorkloadResult], float | None]:
-    return lambda one: None if one.availability is None else value(one)
-
-
-_WHOLE: dict[str, _About[Result]] = {
-    "pods": (
-        ("arrived", number, "", lambda one: one.pods.arrived),
-        ("placed", number, "", lambda one: one.pods.placed),
-        ("finished", number, "more", lambda one: one.pods.finished),
-        ("pending at the end", number, "less", lambda one: one.pods.pending),
-        ("running at the end", number, "", lambda one: one.pods.running),
-        ("evicted", number, "less", lambda one: one.pods.evicted),
-        ("moved", number, "less", lambda one: one.pods.moved),
-    ),
-    "waits": (
-        ("mean", span, "less", lambda one: one.waits.mean),
-        ("median", span, "less", lambda one: one.waits.p50),
-        ("95% of pods, at most", span, "less", lambda one: one.waits.p95),
-        ("99% of pods, at most", span, "less", lambda one: one.waits.p99),
-        ("longest", span, "less", lambda one: one.waits.max),
-    ),
-    "cost": (
-        ("in all", money, "less", lambda one: one.cost),
-        ("per hour", money, "less", lambda one: one.cost_per_hour),
-    ),
-}
-_RESOURCE: _About[ResourceResult] = (
-    ("mean utilisation", share, "", lambda one: one.used),
-    ("highest utilisation", share, "", lambda one: one.peak_used),
-    ("utilisation at the end", share, "", lambda one: one.used_at_end),
-    ("free but unusable", share, "less", lambda one: one.unusable_share),
-)
-_GROUP: _About[GroupResult] = (
-    ("node hours", number, "", lambda one: one.node_hours),
-    ("cost", money, "less", lambda one: one.cost),
-    ("most nodes", number, "", lambda one: one.most),
-    ("nodes at the end", number, "", lambda one: one.at_end),
-    ("nodes taken away", number, "", lambda one: one.taken),
-)
-_WORKLOAD: _About[WorkloadResult] = (
-    ("availability", availability, "more", available),
-    ("outages", number, "less", _if_measured(lambda one: one.outages)),
-    ("time below its minimum", span, "less", _if_measured(lambda one: one.below_s)),
-    ("longest outage", span, "less", _if_measured(lambda one: one.longest_outage_s)),
-    ("finished", number, "more", lambda one: one.pods.finished),
-    ("pending at the end", number, "less", lambda one: one.pods.pending),
-    ("evicted", number, "less", lambda one: one.pods.evicted),
-    ("moved", number, "less", lambda one: one.pods.moved),
-    ("95% of waits, at most", span, "less", lambda one: one.waits.p95),
-)
+    return _Number(f"resource {resource}", CAPACITY, words, "", values)

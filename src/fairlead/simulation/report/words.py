@@ -102,9 +102,15 @@ def amount(resource: str, value: float) -> str:
     >>> [amount(*one).replace(FIRM, " ") for one in (("cpu", 320), ("memory", 2**33), ("nvidia.com/gpu", 8))]
     ['320 cores', '8 GiB', '8']
     """
+    size, unit = unit_of(resource)
+    return f"{number(value / size)}{FIRM}{unit}" if unit else number(value)
+
+
+def unit_of(resource: str) -> tuple[float, str]:
+    """The unit in which amounts of a resource are told: its size, and its name."""
     if resource in _BYTES or resource.startswith("hugepages-"):
-        return f"{number(value / _GIB)}{FIRM}GiB"
-    return f"{number(value)}{FIRM}cores" if resource == "cpu" else number(value)
+        return float(_GIB), "GiB"
+    return 1.0, "cores" if resource == "cpu" else ""
 
 
 def counted(count: int, what: str) -> str:

@@ -44,6 +44,8 @@ class Strategy:
     """Resets what an update through ``status`` may not change, beyond spec: (new, old)."""
     validate: Validate = _fine
     """What is wrong with the new object, given the old one on updates."""
+    spec_defaults: bool = False
+    """Whether `default` touches the spec alone, and `validate` looks at spec and metadata alone."""
     generation: bool = False
     """Whether metadata.generation counts changes of the spec."""
     counts_annotations: bool = False
@@ -166,6 +168,7 @@ _STRATEGIES: dict[str, Strategy] = {
         on_create=pods.on_create,
         on_update=pods.on_update,
         validate=pod_validation.validate_pod,
+        spec_defaults=True,
         generation=True,
     ),
     "nodes": Strategy(defaults.node, on_create=_new_node, validate=validation.node),
@@ -183,11 +186,21 @@ _STRATEGIES: dict[str, Strategy] = {
     "podtemplates": Strategy(defaults.template, validate=validation.pod_template, generation=True),
     "replicationcontrollers": Strategy(defaults.replication_controller, generation=True),
     "deployments.apps": Strategy(
-        defaults.deployment, validate=validation.deployment, generation=True, counts_annotations=True
+        defaults.deployment,
+        validate=validation.deployment,
+        spec_defaults=True,
+        generation=True,
+        counts_annotations=True,
     ),
-    "replicasets.apps": Strategy(defaults.replica_set, validate=validation.replica_set, generation=True),
-    "statefulsets.apps": Strategy(defaults.stateful_set, validate=validation.stateful_set, generation=True),
-    "daemonsets.apps": Strategy(defaults.daemon_set, validate=validation.daemon_set, generation=True),
+    "replicasets.apps": Strategy(
+        defaults.replica_set, validate=validation.replica_set, spec_defaults=True, generation=True
+    ),
+    "statefulsets.apps": Strategy(
+        defaults.stateful_set, validate=validation.stateful_set, spec_defaults=True, generation=True
+    ),
+    "daemonsets.apps": Strategy(
+        defaults.daemon_set, validate=validation.daemon_set, spec_defaults=True, generation=True
+    ),
     "jobs.batch": Strategy(defaults.job, on_create=_new_job, validate=validation.job, generation=True),
     "cronjobs.batch": Strategy(defaults.cron_job, generation=True),
     "poddisruptionbudgets.policy": Strategy(

@@ -139,23 +139,33 @@ class FilterState:
             passed=passed,
         )
 
-    def wants_probe(self, ask: FilterRequest, offered: Sequence[str], now: float) -> str:
-        """The marked tier that this pod could try right now, if the caller can claim its probe."""
+    def may_try(self, ask: FilterRequest, offered: Sequence[str], now: float) -> tuple[str, ...]:
+        """The marked tiers that this pod could try right now, the first whose probe the caller can claim: its
+        own or, where no tier would take it otherwise, the next.
+        """
         if ask.admitted or ask.member.uid in self._gone:
-            return ""
+            return ()
         if not (marked := self._marked(ask.place.policy.name)):
-            return ""
+            return ()
         policy = ask.place.policy
         _, slot = self._slots(ask, now)
         own = self._choice(ask, slot, ()).tier
-        if own is None or (name := policy.spec.tiers[own].name) not in marked:
-            return ""
-        tier = self.nodes.of(policy.name, own)
+        if own is None or policy.spec.tiers[own].name not in marked:
+            return ()
+        instead = self._choice(ask, slot, self.unavailable(policy.name)).instead
+        tiers = policy.spec.tiers
+        return tuple(
+            tiers[index].name for index in (own, *instead) if self._worth_trying(ask, index, offered, now)
+        )
+
+    def _worth_trying(self, ask: FilterRequest, index: int, offered: Sequence[str], now: float) -> bool:
+        policy = ask.place.policy
+        tier = self.nodes.of(policy.name, index)
         if any(node in tier for node in offered):
-            return name
+            return True
         # Nodes that take pods but not this one are full: there is nothing to find out by waiting for them.
-        full = self.nodes.takes_pods(policy.name, own)
-        return name if not full and self._would_wait(ask, name, now) else ""
+        full = self.nodes.takes_pods(policy.name, index)
+        return not full and self._would_wait(ask, policy.spec.tiers[index].name, now)
 
     def preempt(
         self, ask: FilterRequest, candidates: Mapping[str, Collection[str]], now: float
