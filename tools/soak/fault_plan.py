@@ -24,7 +24,6 @@ from support.faults import (
     Drop,
     Duplicate,
     ErrorFrame,
-    Faithful,
     FaultProxy,
     FrameFault,
     Freeze,
@@ -34,7 +33,7 @@ from support.faults import (
     RequestFault,
 )
 
-__all__ = ["Balancer", "DoorPlan", "Faithful", "FaultProxy"]
+__all__ = ["Balancer", "DoorPlan", "FaultProxy"]
 
 LIES = ("watch_frozen", "watch_dropped", "watch_delayed", "freeze")
 """Faults during which a component does not see the state that is."""
