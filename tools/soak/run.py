@@ -27,6 +27,8 @@ from tools.soak.player import Player
 from tools.soak.stage import LEADERS, Stage, log_lines
 
 STILL_S = 8.0
+TAKEN_OVER_S = 20.0
+"""Until what a killed leader left undone is another's: its Lease has to end first."""
 SETTLE_S = 300.0
 WATCHED_S = 12.0
 _TICK_S = 0.5
@@ -117,6 +119,7 @@ class _Run:
         self._observer = Observer(leaders=LEADERS, stale=self._was_stale)
         self._player = Player(self._stage, self._leader, self._say)
         self._told = 0
+        self._paused_at = self._began
         self._stopped = asyncio.Event()
         self._stack = AsyncExitStack()
 
@@ -184,6 +187,7 @@ class _Run:
     async def _quiet(self, cycle: int) -> None:
         """Wait until nothing changes and everything holds, then see that it stays like that."""
         await self._player.over()
+        self._paused_at = time.time()
         self._say("pause", cycle=cycle)
         deadline = time.time() + SETTLE_S
         said_at = time.time()
@@ -224,7 +228,8 @@ class _Run:
         if away:
             return [("every component runs", ", ".join(away), "is away")]
         found = findings(self._observer, self._stage.tiers)
-        if not found and still_s < STILL_S:
+        paused_s = time.time() - self._paused_at
+        if not found and (still_s < STILL_S or paused_s < TAKEN_OVER_S):
             return [("it comes to rest", "the cluster", f"something changed {still_s:.1f} s ago")]
         return found
 
