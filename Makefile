@@ -74,6 +74,11 @@ bench: setup ## the benchmarks, each with its target beside it (ARGS="bench_watc
 	@$(BIN)/python -m fairlead.rig.build
 	@$(BIN)/python -m benchmarks.verify --benchmarks-only $(ARGS)
 
+.PHONY: soak
+soak: setup ## random load and faults, checked from outside (MINUTES=30 SEED=…; ARGS="--help" for more)
+	@$(BIN)/python -m fairlead.rig.build
+	@$(BIN)/python -m tools.soak --minutes $(or $(MINUTES),30) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
 .PHONY: e2e
 e2e: setup ## Kubernetes' own scheduling specs, kube-scheduler and Fairlead side by side (about 40 minutes)
 	@$(BIN)/python -m tools.e2e $(ARGS)
