@@ -46,6 +46,11 @@ check: setup ## ruff, mypy strict, import-linter, fast tests
 	@$(BIN)/lint-imports --no-logo
 	@$(PYTEST) -q -m "not real and not slow" $(ARGS)
 
+.PHONY: test-faults
+test-faults: setup ## components that die at every single write, on the real control plane; prints how many there were
+	@$(BIN)/python -m fairlead.rig.build
+	@FAIRLEAD_COUNTS=verify $(PYTEST) -q tests/faults $(ARGS)
+
 .PHONY: verify
 verify: setup ## the full counts and sizes, and the benchmarks; prints one table (ARGS="engine kubernetes-1.37" for some)
 	@$(BIN)/python -m fairlead.rig.build
@@ -68,6 +73,11 @@ mutants: setup ## break the code in small ways and see whether a test notices (A
 bench: setup ## the benchmarks, each with its target beside it (ARGS="bench_watch" for some)
 	@$(BIN)/python -m fairlead.rig.build
 	@$(BIN)/python -m benchmarks.verify --benchmarks-only $(ARGS)
+
+.PHONY: soak
+soak: setup ## random load and faults, checked from outside (MINUTES=30 SEED=…; ARGS="--help" for more)
+	@$(BIN)/python -m fairlead.rig.build
+	@$(BIN)/python -m tools.soak --minutes $(or $(MINUTES),30) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 .PHONY: e2e
 e2e: setup ## Kubernetes' own scheduling specs, kube-scheduler and Fairlead side by side (about 40 minutes)

@@ -61,7 +61,7 @@ def _openb() -> list[Row]:
             said = (
                 f"{wall_s:.1f} s ({cpu_s:.1f} s CPU), {mb:.0f} MB; "
                 f"{placed:.1%} of {result.pods.arrived} pods placed; "
-                f"GPUs at the end {gpu.used_at_end:.1%} used, {gpu.unusable_per_node:.0f} milli a node of no use"
+                f"GPUs at the end {gpu.used_at_end:.1%} used, {gpu.unusable_per_node:.0f} milli a node wasted"
             )
             rows.append(Row(f"{whose} {called}, {ranking}", said, "≤ 5 s", wall_s <= 5))
     return rows

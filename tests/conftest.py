@@ -42,6 +42,7 @@ LONGEST = (
     "tests/rebalance/test_on_a_cluster.py",
     "tests/deploy/",
     "tests/engine/differential/",
+    "tests/faults/",
 )
 
 
@@ -135,18 +136,26 @@ def cluster(host: Host) -> Iterator[Cluster]:
     own.close()
 
 
+# What tests record as rows of a table, by the name of the property, and the table's head.
+TABLES = {
+    "as shipped": ("component", "runs as", "ready after", "decided"),
+    "crash points": ("story", "writes", "played", "took", "of which"),
+}
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Show what tests have recorded as rows of a table; see tests/deploy/test_as_shipped.py."""
-    rows = [
-        value
-        for found in terminalreporter.getreports("passed")
-        for name, value in found.user_properties
-        if name == "as shipped"
-    ]
-    if rows:
-        rows.insert(0, ("component", "runs as", "ready after", "decided"))
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        terminalreporter.section("as shipped")
-        for row in rows:
-            cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-            terminalreporter.write_line("  ".join(cells).rstrip())
+    """Show what tests have recorded; see tests/deploy/test_as_shipped.py and tests/faults."""
+    for table, head in TABLES.items():
+        rows = [
+            value
+            for found in terminalreporter.getreports("passed")
+            for name, value in found.user_properties
+            if name == table
+        ]
+        if rows:
+            rows.insert(0, head)
+            widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+            terminalreporter.section(table)
+            for row in rows:
+                cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+                terminalreporter.write_line("  ".join(cells).rstrip())

@@ -348,6 +348,27 @@ class TestInFlight:
             assert isinstance(await hanging, Unreachable)
             await connection.request("GET", "/x")
 
+    async def test_reset_breaks_a_watch_that_is_being_read(self) -> None:
+        async def handler(request: web.BaseRequest) -> web.StreamResponse:
+            response = web.StreamResponse()
+            await response.prepare(request)
+            await response.write(b"first")
+            await asyncio.Event().wait()
+            return response
+
+        async with (
+            asyncio.timeout(30),
+            serving(handler) as target,
+            Connection(target) as connection,
+            connection.stream("/watch") as stream,
+        ):
+            assert await stream.read() == b"first"
+            reading = asyncio.create_task(stream.read())
+            await asyncio.sleep(0)
+            await connection.reset()
+            with pytest.raises(Unreachable):
+                await reading
+
 
 class TestFence:
     @pytest.fixture(params=["straight", "through a proxy"])

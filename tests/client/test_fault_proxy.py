@@ -137,6 +137,28 @@ class TestRequests:
         assert isinstance(error, Unreachable)
         assert (arrived, injected) == (["POST /x"], 1)
 
+    async def test_a_write_that_was_passed_on_has_landed_once_it_is_answered(self) -> None:
+        arrived, answered = asyncio.Event(), asyncio.Event()
+
+        async def slow(request: web.BaseRequest) -> web.StreamResponse:
+            arrived.set()
+            await answered.wait()
+            return answer({})
+
+        async with (
+            serving(slow) as target,
+            FaultProxy(target) as proxy,
+            Connection(proxy.target) as connection,
+        ):
+            await proxy.landed()
+            sent = asyncio.ensure_future(connection.request("POST", "/x", b"{}"))
+            await arrived.wait()
+            landed = asyncio.ensure_future(proxy.landed())
+            await asyncio.sleep(0)
+            assert not landed.done()
+            answered.set()
+            await asyncio.gather(sent, landed)
+
     async def test_what_passes_keeps_its_body_and_headers(self) -> None:
         upstream = Upstream()
         async with (

@@ -26,7 +26,7 @@ def test_the_readme_names_the_two_commands() -> None:
 @pytest.mark.parametrize(
     "target",
     [
-        *("demo", "test", "verify", "check", "coverage", "bench", "e2e", "controlplane"),
+        *("demo", "test", "verify", "check", "coverage", "bench", "e2e", "soak", "controlplane"),
         *("docs", "release", "release-test"),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 from fairlead.policy.tiers.fallback import Decision
 from support.pictured import NOW, Picture, unschedulable
 from support.policies import ON_DEMAND, SPOT, policy
-from support.units import EPOCH, workload
+from support.units import EPOCH, at, workload
 
 CORDONED = {"unschedulable": True}
 DOOMED = {"taints": [{"key": "ToBeDeletedByClusterAutoscaler", "effect": "NoSchedule"}]}
@@ -294,6 +294,14 @@ def test_after_a_restart_a_node_younger_than_the_mark_has_appeared() -> None:
     old["metadata"]["creationTimestamp"] = "2026-01-01T02:46:00Z"
     young.add(old)
     assert not list(young.fall_back().marks)
+
+
+def test_after_a_restart_a_node_of_the_mark_s_own_second_has_appeared() -> None:
+    """The API server counts in whole seconds: a node that came just after a mark seems to be older."""
+    picture = Picture(nodes=False).failed(ago=0.2)
+    young = picture.spot("s1")
+    young["metadata"]["creationTimestamp"] = at(NOW - 1)
+    assert not list(picture.add(young).fall_back().marks)
 
 
 def probing(picture: Picture) -> Picture:

@@ -189,6 +189,19 @@ async def test_cancelled_half_way_it_leaves_nothing_behind() -> None:
         plane.api.get("/api")
 
 
+def test_an_api_server_that_is_restarted_is_where_it_was_with_what_was_stored(plane: ControlPlane) -> None:
+    name, url = "/api/v1/namespaces/default/configmaps/kept", plane.url
+    plane.api.create("/api/v1/namespaces/default/configmaps", {"metadata": {"name": "kept"}})
+    before = plane.programs["kube-apiserver"].pid
+    plane.restart_apiserver()
+    assert plane.programs["kube-apiserver"].pid != before
+    assert plane.url == url
+    assert plane.api.exists(name)
+    # Its other clients find it again: a controller still works.
+    plane.kubectl("apply", "-f", "-", stdin=deployment("after", 1))
+    plane.kubectl("wait", "--for=condition=Available", "deployment/after", "--timeout=60s")
+
+
 @pytest.mark.slow
 def test_gates_and_apis_that_are_off_by_default_can_be_switched_on() -> None:
     programs("etcd", "kube-apiserver", "kubectl")

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fairlead.errors import BadInput
@@ -85,6 +85,7 @@ def parameters(lists: list[list[Any]]) -> list[Any]:
 LISTS = st.lists(st.lists(SCALARS, min_size=1, max_size=4, unique_by=spelling), min_size=1, max_size=3)
 
 
+@example([[5e-324, 1e22, -1.5e300]], random.Random(1))
 @given(LISTS, st.randoms())
 def test_a_grid_has_each_combination_once_and_its_ids_depend_on_no_order(
     lists: list[list[Any]], order: random.Random

@@ -215,6 +215,9 @@ class FaultProxy:
         self._sockets = Sockets()
         self._runner: web.ServerRunner | None = None
         self._open: dict[int, web.BaseRequest] = {}
+        self._writes_passed_on = 0
+        self._landed = asyncio.Event()
+        self._landed.set()
 
     async def __aenter__(self) -> Self:
         server = self._upstream.server
@@ -272,6 +275,10 @@ class FaultProxy:
                 transport.abort()
         return len(opened)
 
+    async def landed(self) -> None:
+        """Wait until every write that was passed on is done: what a client sent lands, even if it dies."""
+        await self._landed.wait()
+
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         self.requests += 1
         with self._counted_open(request):
@@ -286,7 +293,8 @@ class FaultProxy:
                 case Hold():
                     await fault.until.wait()
             try:
-                return await self._forward(request, lose_reply=isinstance(fault, LoseReply))
+                with self._counted_write(request):
+                    return await self._forward(request, lose_reply=isinstance(fault, LoseReply))
             except (aiohttp.ClientError, OSError):
                 return _break(request)  # as the API server broke off, so do we
 
@@ -361,6 +369,20 @@ class FaultProxy:
             yield
         finally:
             del self._open[id(request)]
+
+    @contextmanager
+    def _counted_write(self, request: web.BaseRequest) -> Iterator[None]:
+        if request.method == "GET":
+            yield
+            return
+        self._writes_passed_on += 1
+        self._landed.clear()
+        try:
+            yield
+        finally:
+            self._writes_passed_on -= 1
+            if not self._writes_passed_on:
+                self._landed.set()
 
 
 def only(path: str, plan: Plan) -> Plan:

@@ -72,6 +72,7 @@ class Connection:
         self._session: aiohttp.ClientSession | None = None
         self._raw_http: RawHttp | None = None
         self._sockets = Sockets()
+        self._streams: set[Stream] = set()  # open watches
         self._raw_heads: dict[tuple[str, str], bytes] = {}
         self._credential: Credential | None = None
         self._authorities: str | None = None  # PEM, trusted by all connections since the last reset
@@ -97,6 +98,9 @@ class Connection:
         raw_http, self._raw_http = self._raw_http, None
         sockets, self._sockets = self._sockets, Sockets()
         self._authorities = None
+        # aiohttp closes a session without a word to readers of bodies: they would wait for ever.
+        for stream in tuple(self._streams):
+            stream.abort()
         if raw_http is not None:
             raw_http.close()
         if session is not None:
@@ -135,9 +139,12 @@ class Connection:
             total=None, sock_connect=self._connect_timeout_s, sock_read=inactivity_s
         )
         response = await self._authorized(lambda credential: self._open(call, credential, timeout))
+        stream = Stream(response, call)
+        self._streams.add(stream)
         try:
-            yield Stream(response, call)
+            yield stream
         finally:
+            self._streams.discard(stream)
             abandon(response)
 
     async def _authorized(self, send: Callable[[Credential], Awaitable[T]]) -> T:

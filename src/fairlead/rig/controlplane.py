@@ -120,6 +120,13 @@ class ControlPlane:
         """Kill one program, e.g. ``kube-scheduler``; it may be started again."""
         self._launcher.stop(name)
 
+    def restart_apiserver(self) -> Program:
+        """Kill the API server and start it again where it was: clients reconnect, what is stored stays."""
+        binary = build.binary("kube-apiserver")
+        if self._api is not None:
+            self._api.close()
+        return self._launcher.restart("kube-apiserver", lambda ports: self._run_apiserver(binary, ports))
+
     def serving_pair(self) -> KeyPair:
         """A certificate for a loopback server of the caller's, such as a webhook."""
         return self._identity.loopback_server()

@@ -48,6 +48,14 @@ class Launcher:
                     raise
         raise AssertionError("the last attempt returns or raises")
 
+    def restart(self, name: str, run: Callable[[list[int]], Program]) -> Program:
+        """Kill one program that has a single port and start it again, with `run`, on the same one."""
+        port = self.port(name)
+        self.stop(name)
+        self._ports[name] = port
+        self.programs[name] = run([port])
+        return self.programs[name]
+
     def run(
         self,
         name: str,

@@ -17,7 +17,7 @@ from support.units import node, pod
 
 ROOT = Path(fairlead.__file__).parent
 BENCHMARKS = ROOT.parent.parent / "benchmarks"
-PUBLIC = {"actions", "core", "events", "kinds", "report"}
+PUBLIC = {"actions", "core", "events", "kinds", "recording", "report"}
 """The modules of `engine.core` that those outside of the engine may import."""
 INSIDE = {"_state", "_service"}
 

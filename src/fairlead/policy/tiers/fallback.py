@@ -209,8 +209,9 @@ def nodes_seen(
             # nodes at all may be a tier that is only yet to be filled. A mark whose cool-down is over was
             # for this very reason, perhaps, and must not be doubled.
             had = (number > 0 or index in stranded) and (mark is None or mark.cooling(now))
+            # The API server counts in whole seconds: a node of the mark's own second may be the newer one.
             appeared = mark is not None and (
-                mark.interrupted or any(made > mark.since.timestamp() for made in here.values())
+                mark.interrupted or any(made >= int(mark.since.timestamp()) for made in here.values())
             )
         if not here and had:
             marks = marks.interrupted(tier.name, now, f"its last schedulable node was {gone}")

@@ -81,14 +81,18 @@ def parts_of(path: str) -> tuple[str, ...]:
 def spelling(value: Value) -> str:
     """A value as it may be typed: no two are spelt alike.
 
-    >>> spelling("30%"), spelling(5), spelling("5"), spelling(True), spelling(None)
-    ('30%', '5', '"5"', 'true', 'null')
+    >>> spelling("30%"), spelling(5), spelling("5"), spelling(True), spelling(None), spelling(1e-30)
+    ('30%', '5', '"5"', 'true', 'null', '1.0e-30')
     """
     if isinstance(value, str):
         plain = re.fullmatch(r"[A-Za-z0-9][-\w./%:]*", value) is not None
         if plain and _RANGE.fullmatch(value) is None and yaml.safe_load(f"[{value}]") == [value]:
             return value
-    return msgspec.json.encode(value).decode()
+    text = msgspec.json.encode(value).decode()
+    if isinstance(value, float):
+        # YAML takes a number for text where it has an exponent and no point, or an exponent without a sign.
+        return re.sub(r"^(-?\d+)(?=e)", r"\1.0", re.sub(r"e(?=\d)", "e+", text))
+    return text
 
 
 def _values(text: str, called: str) -> Iterator[Value]:
