@@ -142,7 +142,7 @@ async def test_a_full_segment_is_followed_by_one_that_stands_alone(ours: Shop, t
 
 async def test_a_recording_of_a_live_scheduler_is_played_as_a_scenario(ours: Shop, tmp_path: Path):
     cluster = ours.cluster
-    # A recording has the pods of all namespaces, so that one of an earlier test, which is leaving, would be in it.
+    # A recording has the pods of all namespaces: one of an earlier test that is leaving would be in it, too.
     await aside(
         cluster.wait,
         lambda: not cluster.list("Pod", namespace=None)["items"],
