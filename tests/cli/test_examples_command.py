@@ -103,7 +103,7 @@ def without_a_cluster() -> dict[str, int]:
         alone = words[1:3] in (["policy", "test"], ["policy", "lint"], ["scenario", "lint"]) or (
             words[1] == "nodegroups" and "--aws" not in words
         )
-        others = {"|", "--kubeconfig", "state.yaml", "dump.json", "fairlead.yaml"} & set(words)
+        others = {"|", "--kubeconfig", "state.yaml", "dump.json", "fairlead.yaml", "mine.yaml"} & set(words)
         if (answered or alone) and not others:
             found[step.command] = step.code
     return found

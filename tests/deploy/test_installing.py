@@ -368,7 +368,8 @@ class TestUninstall:
         said = site.fairlead("uninstall", "--crds", code=2, stdin="")
         assert "--crds removes 1 policies (kept): say --yes" in said
         site.fairlead("uninstall", "--crds", "--yes")
-        assert set(site.objects()) <= {f"Namespace//{NAMESPACE}"}
+        # A definition goes once its objects are gone.
+        site.wait(lambda: set(site.objects()) <= {f"Namespace//{NAMESPACE}"}, "the definitions to go")
         assert "nothing of Fairlead is installed" in site.fairlead("uninstall")
 
     def test_what_kubectl_applied_is_removed_as_well(self, site: Site) -> None:
