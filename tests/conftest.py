@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING
@@ -47,7 +48,12 @@ LONGEST = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Look for no garbage while tests are collected: that would be half of the work, and there is none."""
+    """Look for no garbage while tests are collected: that would be half of the work, and there is none.
+
+    A shell has what it runs in the background ignore interrupts; what tests interrupt must not do the same.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if not config.getoption("numprocesses", None):  # whoever only hands out tests collects none
         gc.disable()
 

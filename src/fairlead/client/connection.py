@@ -26,7 +26,7 @@ from fairlead.client.config import Target
 from fairlead.client.credentials import Credential, source_of
 from fairlead.client.raw_http import RawHttp
 from fairlead.client.request import JSON, Call, Fence, FencedBody, Guard, say
-from fairlead.client.sockets import Sockets
+from fairlead.client.sockets import Sockets, without_goodbyes
 from fairlead.client.tls import client_context
 from fairlead.client.wire import status_error
 from fairlead.errors import ApiError, BadKubeconfig, NotSent, Unreachable
@@ -98,14 +98,15 @@ class Connection:
         raw_http, self._raw_http = self._raw_http, None
         sockets, self._sockets = self._sockets, Sockets()
         self._authorities = None
-        # aiohttp closes a session without a word to readers of bodies: they would wait for ever.
-        for stream in tuple(self._streams):
-            stream.abort()
-        if raw_http is not None:
-            raw_http.close()
-        if session is not None:
-            await session.close()
-        await sockets.close()
+        with without_goodbyes():
+            # aiohttp closes a session without a word to readers of bodies: they would wait for ever.
+            for stream in tuple(self._streams):
+                stream.abort()
+            if raw_http is not None:
+                raw_http.close()
+            if session is not None:
+                await session.close()
+            await sockets.close()
 
     async def request(
         self,

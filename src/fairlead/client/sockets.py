@@ -10,12 +10,44 @@ from __future__ import annotations
 import asyncio
 import socket
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+
+import structlog
+
+_log = structlog.get_logger(__name__)
 
 _TURNS = 100  # of the loop; a socket that was shut down is closed after two or three
 
 # As getaddrinfo gives it: family, type, protocol, canonical name, address.
 _AddressInfo = tuple[int, int, int, str, tuple[Any, ...]]
+
+
+@contextmanager
+def without_goodbyes() -> Iterator[None]:
+    """While connections are broken, let the loop say nothing of TLS that could not take leave of its peer.
+
+    uvloop writes close_notify also where the socket below was closed a moment before; that fails, and
+    the loop would log it with a traceback, as if something were wrong.
+    """
+    loop = asyncio.get_running_loop()
+    usual = loop.get_exception_handler()
+
+    def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if isinstance(error, RuntimeError) and "closed" in str(error) and "protocol" in context:
+            _log.debug("goodbye_not_sent", error=str(error))
+        elif usual is not None:
+            usual(loop, context)
+        else:
+            loop.default_exception_handler(context)
+
+    loop.set_exception_handler(handle)
+    try:
+        yield
+    finally:
+        loop.set_exception_handler(usual)
 
 
 class Sockets:
