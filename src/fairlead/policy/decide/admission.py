@@ -76,10 +76,10 @@ def patched(
     allowed = [] if own is None else [own]
     if own is not None and not placing.choice.firm and (workload.job or not workload.recreated):
         allowed += _further(policy, placing, workload)
-    also = [index for index in placing.choice.also if index != placing.choice.own]
-    if len(also) < len(placing.choice.also):
-        allowed = [*placing.choice.also, *allowed]  # where it belongs comes first
-    allowed = list(dict.fromkeys([*allowed, *also]))
+    also = placing.choice.also
+    # A stuck pod is sent where it belongs, another somewhere else: where it belongs comes first for both.
+    both = [*allowed, *also] if placing.choice.why == "stuck" else [*also, *allowed]
+    allowed = list(dict.fromkeys(both))
     if spec.get("schedulerName", "default-scheduler") not in ours:
         _steer(spec, policy, allowed, called)
     tiers = [spec_tiers[index] for index in allowed]

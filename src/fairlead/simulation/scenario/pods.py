@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fairlead.engine.gangs.membership import MIN_MEMBER
 from fairlead.simulation.scenario.model import PodShape
+from fairlead.simulation.scenario.pod_trace import TracedPod
 
 Obj = dict[str, Any]
 
@@ -73,6 +75,22 @@ def on_nodes(spec: Obj, nodes: Sequence[tuple[str, Sequence[str]]]) -> Obj:
         "nodeSelectorTerms": [{"matchExpressions": wanted}]
     }}}  # fmt: skip
     return {**spec, "affinity": affinity}
+
+
+def as_traced(spec: Obj, traced: TracedPod | None) -> Obj:
+    """A pod's spec with what a trace says of the pod: requests over those that are there, nodes, priority."""
+    if traced is None:
+        return spec
+    container = spec["containers"][0]
+    asked = {**container.get("resources", {}).get("requests", {}), **dict(traced.requests)}
+    spec = {**spec, "containers": [{**container, "resources": {"requests": asked}}]}
+    return with_priority(on_nodes(spec, traced.nodes), traced.priority)
+
+
+def of_gang(annotations: Mapping[str, str], name: str, pods: int) -> dict[str, str]:
+    """The annotations of a gang's member; a pod that comes alone is of none."""
+    gang = {"pod-group": name, MIN_MEMBER: str(pods)} if pods > 1 else {}
+    return {**annotations, **gang}
 
 
 def _said(shape: PodShape) -> Obj:

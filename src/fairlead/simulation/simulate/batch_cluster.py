@@ -30,14 +30,13 @@ from fairlead.kube.pod import Pod, PodSpec, PodStatus
 from fairlead.nodegroups import NodeGroup, node_of
 from fairlead.simulation.scenario.model import Arrivals
 from fairlead.simulation.scenario.pod_trace import TracedPod
-from fairlead.simulation.scenario.pods import on_nodes, pod_spec, with_priority
+from fairlead.simulation.scenario.pods import as_traced, of_gang, pod_spec
 from fairlead.simulation.simulate.streams import Arrival
 from fairlead.simulation.simulate.tally import Amounts, Tally
 from fairlead.world.clock import EPOCH
 
 _START_S = 1.0
 _STOP_S = 1.0
-_GANG, _MINIMUM = "pod-group", "pod-group-min-member"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +122,7 @@ class BatchCluster:
             self._arrive(stream, arrival)
             self._follow(stream, arrivals)
 
-        self._at(arrival.at_s, come)
+        self.call_at(arrival.at_s, come)
 
     def _arrive(self, stream: Arrivals, arrival: Arrival) -> None:
         for member in range(arrival.pods):
@@ -135,9 +134,6 @@ class BatchCluster:
         if time:
             name = f"{name}-again-{time}"
         uid = f"{stream.namespace}/{name}"
-        annotations = stream.annotations
-        if arrival.pods > 1:
-            annotations = {**annotations, _GANG: arrival.name, _MINIMUM: str(arrival.pods)}
         owner = (
             (OwnerReference("Job", arrival.name, uid=arrival.name, controller=True),)
             if stream.recreate
@@ -150,7 +146,7 @@ class BatchCluster:
                 uid=uid,
                 creation_timestamp=self._stamp(),
                 labels=stream.labels,
-                annotations=annotations,
+                annotations=of_gang(stream.annotations, arrival.name, arrival.pods),
                 owner_references=owner,
             ),
             spec=kind.spec,
@@ -198,7 +194,7 @@ class BatchCluster:
             at_s = max(self._now_s, wake_at - self._begin_s)
             if not self._now_s < self._woken_at <= at_s:
                 self._woken_at = at_s
-                self._at(at_s, self._wake)
+                self.call_at(at_s, self._wake)
 
     def _wake(self) -> None:
         self._woken_at = math.inf
@@ -216,7 +212,7 @@ class BatchCluster:
         if runs_for_s is not None:
             # Its containers start a second after the time that its status has, and that is a whole second.
             started_s = math.floor(self._now_s) + _START_S
-            self._at(started_s + runs_for_s, lambda: self._finish(bind.uid))
+            self.call_at(started_s + runs_for_s, lambda: self._finish(bind.uid))
 
     def _finish(self, uid: str) -> None:
         one = self._alive.get(uid)
@@ -249,7 +245,7 @@ class BatchCluster:
             if one.kind.stream.recreate:
                 self._create(one.kind, one.arrival, one.member, one.time + 1)
 
-        self._at(math.floor(self._now_s) + _STOP_S, stop)
+        self.call_at(math.floor(self._now_s) + _STOP_S, stop)
 
     def _gone(self, uid: str) -> None:
         one = self._alive.pop(uid)
@@ -259,18 +255,13 @@ class BatchCluster:
 
     # Time
 
-    def sample_every(self, every_s: float, end_s: float, say: Callable[[float], None]) -> None:
-        """Have the tally note how it is, from the beginning to the end; `say` receives the time."""
+    @property
+    def now_s(self) -> float:
+        """The time since the beginning."""
+        return self._now_s
 
-        def look() -> None:
-            self._tally.sample(self._now_s)
-            say(self._now_s)
-            if self._now_s + every_s <= end_s:
-                self._at(self._now_s + every_s, look)
-
-        self._at(self._now_s, look)
-
-    def _at(self, at_s: float, call: Callable[[], None]) -> None:
+    def call_at(self, at_s: float, call: Callable[[], None]) -> None:
+        """Run `call` when the time has come."""
         self._sequence += 1
         heapq.heappush(self._due, (max(at_s, self._now_s), self._sequence, call))
 
@@ -279,12 +270,5 @@ class BatchCluster:
 
 
 def _kind_of(stream: Arrivals, traced: TracedPod | None) -> _Kind:
-    spec = pod_spec(stream)
-    if traced is not None:
-        container = spec["containers"][0]
-        asked = {**container.get("resources", {}).get("requests", {}), **dict(traced.requests)}
-        spec = {**spec, "containers": [{**container, "resources": {"requests": asked}}]}
-        spec = on_nodes(spec, traced.nodes)
-        spec = with_priority(spec, traced.priority)
-    typed = convert(spec, PodSpec)
+    typed = convert(as_traced(pod_spec(stream), traced), PodSpec)
     return _Kind(stream, typed, dict(requests_of(Pod(spec=typed)).amounts))

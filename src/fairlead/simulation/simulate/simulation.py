@@ -66,9 +66,7 @@ def _play_batch(material: Material, tally: Tally, every_s: float, say: Say) -> _
         tally.workload(one.name, "arrivals")
     streams = [(one, arrivals_of(one, spec.seed, duration_s, material.pods or {})) for one in spec.arrivals]
     cluster = BatchCluster(material.groups, streams, settings_of(spec.planning), tally)
-    cluster.sample_every(every_s, duration_s, lambda at_s: say(at_s, duration_s, tally.pending))
-    cluster.run_until(duration_s)
-    return cluster.waiting(), ()
+    return _run(cluster, tally, every_s, duration_s, say), ()
 
 
 def _play_whole(material: Material, tally: Tally, every_s: float, say: Say) -> _Ending:
@@ -76,11 +74,26 @@ def _play_whole(material: Material, tally: Tally, every_s: float, say: Say) -> _
     duration_s = float(spec.duration)
     cluster = WholeCluster(material, settings_of(spec.planning), tally)
     try:
-        cluster.sample_every(every_s, duration_s, lambda at_s: say(at_s, duration_s, tally.pending))
-        cluster.run_until(duration_s)
-        return cluster.waiting(), tuple(cluster.notes)
+        return _run(cluster, tally, every_s, duration_s, say), tuple(cluster.notes)
     finally:
         cluster.close()
+
+
+def _run(
+    cluster: BatchCluster | WholeCluster, tally: Tally, every_s: float, end_s: float, say: Say
+) -> Mapping[str, int]:
+    """Play to the end, with samples from the beginning on; why pods wait then."""
+
+    def look() -> None:
+        now_s = cluster.now_s
+        tally.sample(now_s)
+        say(now_s, end_s, tally.pending)
+        if now_s + every_s <= end_s:
+            cluster.call_at(now_s + every_s, look)
+
+    cluster.call_at(0.0, look)
+    cluster.run_until(end_s)
+    return cluster.waiting()
 
 
 _NODES = re.compile(r"(?:(gang) [^:]*: .*?; )?0/\d+ nodes are available: (.*?)\.(?: .*)?$", re.DOTALL)

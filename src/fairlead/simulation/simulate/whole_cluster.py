@@ -31,11 +31,11 @@ from fairlead.simulation.scenario.model import Arrivals, Fault, Workload
 from fairlead.simulation.scenario.pods import (
     NAME_LABEL,
     Obj,
+    as_traced,
     class_name,
-    on_nodes,
+    of_gang,
     pod_template,
     priority_class,
-    with_priority,
 )
 from fairlead.simulation.simulate.streams import Arrival, arrivals_of
 from fairlead.simulation.simulate.supply import supply_of
@@ -47,7 +47,6 @@ from fairlead.world.objects import condition, finished, is_ready, labels_of, sca
 from fairlead.world.schema.resources import PODS
 from fairlead.world.store import Change
 
-_GANG, _MINIMUM = "pod-group", "pod-group-min-member"
 _NO_GROUP = "(no group)"
 # What never ends by itself, in a scenario of any length.
 _FOREVER = timedelta(days=3650)
@@ -113,17 +112,6 @@ class WholeCluster:
                 found[(said or {}).get("message") or ""] += 1
         return found
 
-    def sample_every(self, every_s: float, end_s: float, say: Callable[[float], None]) -> None:
-        """Have the tally note how it is, from the beginning to the end; `say` receives the time."""
-
-        def look() -> None:
-            self._tally.sample(self._now_s)
-            say(self._now_s)
-            if self._now_s + every_s <= end_s:
-                self._at(self._now_s + every_s, look)
-
-        self._at(0.0, look)
-
     def close(self) -> None:
         """Let go of everything."""
         self._stop()
@@ -160,7 +148,7 @@ class WholeCluster:
             for each in supply_of(market, groups, self._material.supply or {}, source, duration_s):
                 world.spot.follow(each.group, each.supply, EPOCH, zone=each.zone)
         for fault in spec.faults:
-            self._at(fault.at, lambda fault=fault: self._fault(fault))  # type: ignore[misc]
+            self.call_at(fault.at, lambda fault=fault: self._fault(fault))  # type: ignore[misc]
 
     def _start(self, workload: Workload) -> None:
         self._registered.add(workload.name)
@@ -169,13 +157,13 @@ class WholeCluster:
         if workload.min_available is not None:
             self._copy.create(_budget(workload))
         for step in workload.scale:
-            self._at(step.at, lambda replicas=step.replicas: self._scale(workload, replicas))  # type: ignore[misc]
+            self.call_at(step.at, lambda replicas=step.replicas: self._scale(workload, replicas))  # type: ignore[misc]
 
     def _scale(self, workload: Workload, replicas: int) -> None:
         self._copy.world.patch(
             workload.kind, workload.name, {"spec": {"replicas": replicas}}, workload.namespace
         )
-        self._tally.minimum(self._now_s, workload.name, _minimum(workload, replicas))
+        self._tally.minimum(self.now_s, workload.name, _minimum(workload, replicas))
 
     def _next_arrival(self) -> None:
         following = next(self._coming, None)
@@ -187,7 +175,7 @@ class WholeCluster:
             self._arrive(self._spec.arrivals[number], arrival)
             self._next_arrival()
 
-        self._at(at_s, come)
+        self.call_at(at_s, come)
 
     def _arrive(self, stream: Arrivals, arrival: Arrival) -> None:
         for item in _arriving(stream, arrival, self._spec.scheduler):
@@ -239,32 +227,32 @@ class WholeCluster:
                 capacity = allocatable(name, status.get("allocatable") or {})
             except BadObject:
                 capacity = {}
-            self._tally.node_came(self._now_s, name, group, capacity, price)
+            self._tally.node_came(self.now_s, name, group, capacity, price)
         elif change.type == "DELETED":
             taints = (node.get("spec") or {}).get("taints") or ()
-            self._tally.node_left(self._now_s, name, taken=all(one["key"] != TO_BE_DELETED for one in taints))
+            self._tally.node_left(self.now_s, name, taken=all(one["key"] != TO_BE_DELETED for one in taints))
             self._serve_no_more(name)
 
     def _serve_no_more(self, node: str) -> None:
         for pod in self._copy.world.store.pods_on(node):
             if self._tally.known(pod["metadata"]["uid"]):
-                self._tally.ready(self._now_s, pod["metadata"]["uid"], False)
+                self._tally.ready(self.now_s, pod["metadata"]["uid"], False)
 
     def _pod(self, change: Change) -> None:
         pod, old = change.object, change.old
         uid = pod["metadata"]["uid"]
         if change.type == "DELETED":
-            self._tally.left(self._now_s, uid, self._how(old or pod))
+            self._tally.left(self.now_s, uid, self._how(old or pod))
             return
         if not self._tally.known(uid):
             if change.type != "ADDED" or finished(pod):
                 return
-            self._tally.came(self._now_s, uid, self._workload(pod), _amounts(pod))
+            self._tally.came(self.now_s, uid, self._workload(pod), _amounts(pod))
         if pod["spec"].get("nodeName") and not (old and old["spec"].get("nodeName")):
-            self._tally.bound(self._now_s, uid, pod["spec"]["nodeName"])
+            self._tally.bound(self.now_s, uid, pod["spec"]["nodeName"])
         if finished(pod):
             done = pod["status"]["phase"] == "Succeeded"
-            self._tally.left(self._now_s, uid, "finished" if done else self._how(pod))
+            self._tally.left(self.now_s, uid, "finished" if done else self._how(pod))
         else:
             self._look_at(pod)
 
@@ -275,7 +263,7 @@ class WholeCluster:
             serves = is_ready(pod) and not terminating(pod)
             if serves and self._copy.world.kubelet.last_heartbeat(home) is not None:
                 serves = False
-            self._tally.ready(self._now_s, uid, serves)
+            self._tally.ready(self.now_s, uid, serves)
 
     def _how(self, pod: Obj) -> Left:
         uid, home = pod["metadata"]["uid"], pod["spec"].get("nodeName")
@@ -301,10 +289,12 @@ class WholeCluster:
     # Time
 
     @property
-    def _now_s(self) -> float:
+    def now_s(self) -> float:
+        """The time since the beginning."""
         return (self._clock.now() - EPOCH).total_seconds()
 
-    def _at(self, at_s: float, call: Callable[[], None]) -> None:
+    def call_at(self, at_s: float, call: Callable[[], None]) -> None:
+        """Run `call` when the time has come."""
         self._clock.call_at(EPOCH + timedelta(seconds=at_s), call)
 
 
@@ -351,20 +341,11 @@ def _arriving(stream: Arrivals, arrival: Arrival, scheduler: str) -> list[Obj]:
     """The objects of one arrival: a Job where what is evicted comes again, else bare pods."""
     labels = {NAME_LABEL: stream.name}
     template = pod_template(stream, labels, scheduler=scheduler)
-    annotations = dict(template["metadata"].get("annotations") or {})
+    annotations = of_gang(stream.annotations, arrival.name, arrival.pods)
     if arrival.runs_for_s is not None:
         annotations[RUN_FOR] = _said(arrival.runs_for_s)
-    if arrival.pods > 1:
-        annotations |= {_GANG: arrival.name, _MINIMUM: str(arrival.pods)}
     template["metadata"]["annotations"] = annotations
-    if (traced := arrival.traced) is not None:
-        spec = template["spec"]
-        container = spec["containers"][0]
-        asked = {**container["resources"]["requests"], **dict(traced.requests)}
-        spec = on_nodes(
-            {**spec, "containers": [{**container, "resources": {"requests": asked}}]}, traced.nodes
-        )
-        template["spec"] = with_priority(spec, traced.priority)
+    template["spec"] = as_traced(template["spec"], arrival.traced)
     meta = {"name": arrival.name, "namespace": stream.namespace}
     if stream.recreate:
         template["spec"] = {**template["spec"], "restartPolicy": "Never"}
