@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fairlead.simulation.sweep.run import Played
+    from rich.progress import Progress, ProgressColumn
 
-_SHOWN_AFTER_S = 1.0
+    from fairlead.simulation.sweep.run import Played
 
 
 @contextmanager
@@ -19,16 +19,9 @@ def progress(what: str = "simulating") -> Iterator[Callable[[float, float, int],
     if not sys.stderr.isatty():
         yield lambda *_: None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import TextColumn, TimeElapsedColumn
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:.0f}%"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with _bar(TextColumn("{task.percentage:.0f}%"), TimeElapsedColumn()) as bar:
         task = bar.add_task(what, total=None)
 
         def say(passed_s: float, of_s: float, pending: int) -> None:
@@ -44,17 +37,9 @@ def progress_of_runs() -> Iterator[Callable[[Played | None, int], None]]:
     if not sys.stderr.isatty():
         yield lambda *_: None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TimeElapsedColumn(),
-        TextColumn("ETA"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with _bar(TimeElapsedColumn(), TextColumn("ETA"), TimeRemainingColumn()) as bar:
         task = bar.add_task("sweeping", total=None)
         done = failed = 0
 
@@ -66,3 +51,12 @@ def progress_of_runs() -> Iterator[Callable[[Played | None, int], None]]:
             bar.update(task, completed=done + failed, total=done + failed + left, description=text)
 
         yield say
+
+
+def _bar(*columns: ProgressColumn) -> Progress:
+    """A bar on standard error with these columns behind it, gone when it is done."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    begin = TextColumn("{task.description}"), BarColumn()
+    return Progress(*begin, *columns, console=Console(stderr=True), transient=True)

@@ -29,7 +29,7 @@ _ZONE, _TYPE, _ARCHITECTURE = (
     "node.kubernetes.io/instance-type",
     "kubernetes.io/arch",
 )
-# What every node has for itself, or is given anew.
+# Labels that are the node's own, or that a new node is given.
 _OWN = frozenset({"kubernetes.io/hostname", "topology.k8s.aws/zone-id", _ZONE, _TYPE, _ARCHITECTURE})
 # A pool without limits: more than anyone asks for.
 _MOST = 10_000

@@ -203,7 +203,7 @@ def _objects(received: BinaryIO) -> tuple[list[dict[str, Any]], dict[str, str]]:
 def _frame(received: BinaryIO) -> bytes:
     data = received.read(int.from_bytes(received.read(HEAD), "big"))
     if not data:
-        os._exit(1)  # the parent is gone: there is nobody to tell
+        os._exit(1)  # the parent is gone, and with it the reader of an answer
     return data
 
 

@@ -1,7 +1,7 @@
 """A recording of a live scheduler, as a scenario: its nodes in groups, its workloads, and other pods as
 traces: they come when they came, with what they asked for, their priorities and their gangs.
 
-Pods are placed anew, those too that ran when the recording began; so nothing that names a node is kept.
+All pods are placed again, also those that ran when the recording began; so nothing that names a node is kept.
 """
 
 from __future__ import annotations
@@ -362,7 +362,7 @@ def _planning(history: History) -> dict[str, Any]:
 
 
 def _notes(history: History, said: Said, fixed: int) -> Iterator[str]:
-    yield "Times count from the recording's first turn. What ran then comes at the beginning, placed anew."
+    yield "Times count from the recording's first turn. Pods that ran then are placed again at time 0."
     if fixed:
         yield f"{counted(fixed, 'pod')} of DaemonSets and kubelets: their nodes have that much less."
     if history.policies:
